@@ -1,0 +1,51 @@
+"""The errors of clnet: `Who: expected ... got ...; way out.`"""
+
+from __future__ import annotations
+
+
+class ClnetError(Exception):
+    """Every error that clnet raises on purpose."""
+
+
+class ConfigError(ClnetError, ValueError):
+    """A field, option or environment variable has a value that it cannot have."""
+
+
+class ShapeError(ClnetError, ValueError):
+    """The shapes of two things do not fit."""
+
+
+class DTypeError(ClnetError, ValueError):
+    """The element type is not one that the operation takes."""
+
+
+class DataError(ClnetError, ValueError):
+    """A dataset, batch or file of data is not what was promised."""
+
+
+class KernelBuildError(ClnetError):
+    """The OpenCL compiler refused a program, or died of it."""
+
+
+class OutOfDeviceMemory(ClnetError):
+    """The device, or the budget that the pool keeps for it, has no room."""
+
+
+class DeviceLost(ClnetError):
+    """The device, its driver or its context is gone; a new process is needed."""
+
+
+class ForkedEngineError(ClnetError):
+    """An OpenCL context was inherited through fork; it does not work there."""
+
+
+class NoDeviceError(ClnetError):
+    """No device answers to what was asked for."""
+
+
+class CheckpointError(ClnetError):
+    """A checkpoint is damaged, incomplete or of another model."""
+
+
+class NonFiniteError(ClnetError):
+    """A value became NaN or infinite where that was to be watched."""
