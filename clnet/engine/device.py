@@ -1,0 +1,306 @@
+"""The devices of this machine, what each can do, and the choice of one: argument, CLNET_DEVICE, GPU, Intel, PoCL, NumPy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from clnet.engine.faults import translated
+from clnet.engine.runtimes import prepare
+from clnet.errors import ForkedEngineError, NoDeviceError
+
+POCL_WIDEST = 8  # PoCL 3.0 aborts the process on some float16 built-ins
+HOST_LINE = 64
+KINDS = ("gpu", "cpu", "accelerator", "host")
+VARIABLE = "CLNET_DEVICE"
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device and its profile. Memory and alignment in bytes, `vector_width` in float32 lanes."""
+
+    key: str
+    name: str
+    platform: str
+    vendor: str
+    driver: str
+    version: str
+    platform_version: str
+    kind: str  # cpu, gpu, accelerator, host
+    runtime: str  # intel, pocl, nvidia, amd, other, numpy
+    compute_units: int
+    vector_width: int
+    local_memory: int
+    global_memory: int
+    max_alloc: int
+    max_work_group: int
+    fp64: bool
+    fp16: bool
+    alignment: int
+    subgroups: bool
+    inline_ptx: bool = False
+    handle: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def context(self) -> Any:
+        """The one cl.Context of this device in this process."""
+        return _context(self)
+
+    @property
+    def is_host(self) -> bool:
+        """True for the NumPy pseudo-device, which has no OpenCL behind it."""
+        return self.handle is None
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.name}, {self.platform})"
+
+
+_lock = threading.RLock()
+_found: tuple[Device, ...] | None = None
+_contexts: dict[str, Any] = {}
+_failures: list[str] = []
+_forked = False
+
+
+def _mark_fork() -> None:
+    # The lock may have been held by a thread that does not exist in the child.
+    global _forked, _lock
+    _lock = threading.RLock()
+    _forked = _forked or any(not device.is_host for device in _found or ())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_fork)
+
+
+def check_not_forked() -> None:
+    """ForkedEngineError in a child of fork: PoCL's worker threads stay behind in the parent and waits never end."""
+    if _forked:
+        raise ForkedEngineError(
+            f"clnet: expected a process of its own, got a fork (pid {os.getpid()}) of one that has listed OpenCL devices; "
+            'start workers with multiprocessing.get_context("spawn").'
+        )
+
+
+def _context(device: Device) -> Any:
+    if device.handle is None:
+        raise NoDeviceError(f"{device.name}: expected an OpenCL device, got the NumPy engine; choose another in devices().")
+    check_not_forked()
+    import pyopencl as cl
+
+    with _lock:
+        if device.key not in _contexts:
+            with translated(f"Device {device.key}"):
+                _contexts[device.key] = cl.Context([device.handle])
+        return _contexts[device.key]
+
+
+def failures() -> list[str]:
+    """Why platforms or devices could not be listed, for `clnet doctor`."""
+    devices()
+    return list(_failures)
+
+
+def devices() -> list[Device]:
+    """Every device found once, GPUs first, and the NumPy pseudo-device at the end."""
+    global _found
+    with _lock:
+        if _found is None:
+            _found = (*_opencl_devices(), host_device())
+        return list(_found)
+
+
+def _opencl_devices() -> list[Device]:
+    try:
+        prepare()
+        import pyopencl as cl
+    except (ImportError, OSError) as error:
+        _failures.append(f"pyopencl cannot be imported: {error}")
+        return []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:  # PLATFORM_NOT_FOUND_KHR where no runtime is installed
+        _failures.append(f"no platform: {error}")
+        return []
+    profiles: list[dict[str, Any]] = []
+    seen: set[tuple[Any, ...]] = set()
+    for platform in platforms:
+        try:
+            handles = platform.get_devices()
+        except cl.Error as error:
+            _failures.append(f"{platform.name}: {error}")
+            continue
+        copies: Counter[str] = Counter()
+        for handle in handles:
+            # Two copies of a runtime show a device twice; two equal cards in one platform are two devices.
+            identity = (platform.name, handle.name, handle.driver_version, copies[handle.name])
+            copies[handle.name] += 1
+            if identity not in seen:
+                seen.add(identity)
+                profiles.append(_profile(cl, platform, handle))
+    return _with_keys(sorted(profiles, key=_rank))
+
+
+def _runtime(platform: str, vendor: str) -> str:
+    text = f"{platform} {vendor}".lower()
+    if "oclgrind" in text:
+        return "other"
+    if "portable computing" in text or "pocl" in text:
+        return "pocl"
+    for word, runtime in (("nvidia", "nvidia"), ("advanced micro", "amd"), ("amd ", "amd"), ("intel", "intel")):
+        if word in text:
+            return runtime
+    return "other"
+
+
+def _kind(cl: Any, handle: Any) -> str:
+    if handle.type & cl.device_type.GPU:
+        return "gpu"
+    return "cpu" if handle.type & cl.device_type.CPU else "accelerator"
+
+
+def _info(handle: Any, name: str, default: int = 0) -> int:
+    """A driver may refuse a query that is newer than it is."""
+    try:
+        return int(getattr(handle, name))
+    except Exception:  # noqa: BLE001 - pyopencl raises LogicError or AttributeError here, by version
+        return default
+
+
+def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
+    runtime, kind = _runtime(platform.name, platform.vendor), _kind(cl, handle)
+    words = set(handle.extensions.split())
+    width = max(1, _info(handle, "native_vector_width_float", 1))
+    return {
+        "name": handle.name.strip(),
+        "platform": platform.name.strip(),
+        "vendor": handle.vendor.strip(),
+        "driver": handle.driver_version.strip(),
+        "version": handle.version.strip(),
+        "platform_version": platform.version.strip(),
+        "kind": kind,
+        "runtime": runtime,
+        "compute_units": int(handle.max_compute_units),
+        "vector_width": min(width, POCL_WIDEST) if runtime == "pocl" else width,
+        "local_memory": int(handle.local_mem_size),
+        "global_memory": int(handle.global_mem_size),
+        "max_alloc": int(handle.max_mem_alloc_size),
+        "max_work_group": int(handle.max_work_group_size),
+        "fp64": "cl_khr_fp64" in words,
+        "fp16": "cl_khr_fp16" in words,
+        "alignment": max(1, _info(handle, "mem_base_addr_align", 1024) // 8),
+        "subgroups": bool(words & {"cl_khr_subgroups", "cl_intel_subgroups"}) or _info(handle, "max_num_sub_groups") > 0,
+        "inline_ptx": runtime == "nvidia",
+        "handle": handle,
+    }
+
+
+def _rank(profile: dict[str, Any]) -> int:
+    if is_simulator(profile["platform"]):
+        return 9
+    if profile["kind"] == "gpu":
+        return 0
+    if profile["runtime"] == "pocl":
+        return 4
+    if profile["kind"] == "cpu":
+        return 1 if profile["runtime"] == "intel" else 2
+    return 3
+
+
+def is_simulator(platform: str) -> bool:
+    """Oclgrind checks kernels, a thousand times slower: never an automatic choice."""
+    return "oclgrind" in platform.lower()
+
+
+def _slug(profile: dict[str, Any]) -> str:
+    runtime: str = profile["runtime"]
+    if runtime == "other":
+        words = "".join(c if c.isalnum() else " " for c in profile["platform"].lower()).split()
+        return words[0] if words else "opencl"
+    usual = {"intel": "cpu", "pocl": "cpu"}.get(runtime, "gpu")
+    return runtime if profile["kind"] == usual else f"{runtime}-{profile['kind']}"
+
+
+def _with_keys(profiles: Sequence[dict[str, Any]]) -> list[Device]:
+    used: Counter[str] = Counter()
+    result = []
+    for profile in profiles:
+        slug = _slug(profile)
+        result.append(Device(key=f"{slug}:{used[slug]}" if used[slug] else slug, **profile))
+        used[slug] += 1
+    return result
+
+
+def host_device() -> Device:
+    """The NumPy engine, dressed as a device so that it can be chosen like one."""
+    memory = _host_memory()
+    return Device(
+        key="numpy", name="NumPy", platform="NumPy", vendor="NumPy", driver=np.__version__, version=np.__version__,
+        platform_version=np.__version__, kind="host", runtime="numpy", compute_units=os.cpu_count() or 1, vector_width=1,
+        local_memory=0, global_memory=memory, max_alloc=memory, max_work_group=1, fp64=True, fp16=True,
+        alignment=HOST_LINE, subgroups=False,
+    )  # fmt: skip
+
+
+def _host_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
+def select(spec: str | int | Device | None = None) -> tuple[Device, str]:
+    """The device and the reason, as a sentence.
+
+    `spec` is a key ("intel", "nvidia:1"), an index into `devices()`, a kind ("gpu", "cpu") or a part of a name.
+    NoDeviceError if nothing answers to it.
+    """
+    if isinstance(spec, Device):
+        return spec, f"{spec}: given as a device."
+    if spec is not None and str(spec).strip():
+        device = _match(str(spec).strip(), "select")
+        return device, f"{device}: asked for by the argument {spec!r}."
+    wish = os.environ.get(VARIABLE, "").strip()
+    if wish:
+        device = _match(wish, VARIABLE)
+        return device, f"{device}: asked for by {VARIABLE}={wish}."
+    return _best()
+
+
+def _best() -> tuple[Device, str]:
+    # devices() is sorted by preference and ends with NumPy, so the first is the choice.
+    device = next(device for device in devices() if not is_simulator(device.platform))
+    if device.is_host:
+        return device, f"{device}: no OpenCL device was found; run `clnet doctor` to see why."
+    if device.kind == "gpu":
+        return device, f"{device}: the first GPU found."
+    return device, f"{device}: the best found, there is no GPU."
+
+
+def _match(spec: str, who: str) -> Device:
+    found, wish = devices(), spec.lower()
+    for device in found:
+        if wish == device.key:
+            return device
+    if wish.lstrip("-").isdigit() and 0 <= int(wish) < len(found):
+        return found[int(wish)]
+    # A simulator never hides a real device of the same kind or name.
+    order = sorted(found, key=lambda device: is_simulator(device.platform))
+    for device in order:
+        if wish == device.kind:
+            return device
+    if wish not in KINDS and not wish.lstrip("-").isdigit():
+        for device in order:
+            if wish in f"{device.name}\n{device.platform}".lower():
+                return device
+    there = "; ".join(f"{index}: {device}" for index, device in enumerate(found))
+    raise NoDeviceError(
+        f"{who}: expected one of [{there}], got {spec!r}; "
+        "take a key, an index or a part of a name from this list, or run `clnet doctor`."
+    )

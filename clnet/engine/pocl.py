@@ -1,0 +1,111 @@
+"""A cure for PoCL 3.0 on processors younger than its compiler (pocl issue #1049).
+
+PoCL asks LLVM for the processor's name and hands it to clang. LLVM 14 calls every processor it does not know "generic",
+which clang refuses on x86-64, so no program builds at all. The library exports the function that asks; where it answers
+"generic", it is overwritten in memory by one that answers a name both sides know. Nothing on disk changes.
+CLNET_MEND_POCL=0 switches it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import mmap
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# PoCL's built-in library exists for a few processors only: "x86-64" and "znver3" abort on float16 built-ins.
+AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
+AVX2 = {"avx2", "fma"}
+# push rbp; push rbx; sub rsp, 8: how the function of the one binary this was tried on begins.
+PROLOGUE = bytes.fromhex("55534883ec08")
+READ_WRITE_RUN, READ_RUN = 7, 5
+
+_keep: list[object] = []
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What PoCL called this processor, what it calls it now (the same if untouched), and why."""
+
+    was: str = ""
+    now: str = ""
+    reason: str = "no PoCL from pip here"
+
+    @property
+    def done(self) -> bool:
+        return self.was != self.now
+
+
+def library() -> Path | None:
+    """The PoCL that `pocl-binary-distribution` puts beside pyopencl."""
+    spec = importlib.util.find_spec("pyopencl")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(Path(folder, ".libs").glob("libpocl*.so*")):
+            return path
+    return None
+
+
+def known_name(flags: set[str]) -> str:
+    """The nearest processor that LLVM 14 and PoCL's built-in library both know; "" if none."""
+    if AVX512 <= flags:
+        return "skylake-avx512"
+    return "haswell" if AVX2 <= flags else ""
+
+
+def cpu_flags() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), set())
+
+
+def _overwrite(address: int, code: bytes) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    first = address & -mmap.PAGESIZE
+    span = ctypes.c_size_t(address + len(code) - first)
+    if libc.mprotect(ctypes.c_void_p(first), span, READ_WRITE_RUN):
+        raise OSError(ctypes.get_errno(), "mprotect refused")
+    ctypes.memmove(address, code, len(code))
+    libc.mprotect(ctypes.c_void_p(first), span, READ_RUN)
+
+
+def _answering(text: bytes) -> bytes:
+    """mov rdi, text; mov rax, strdup; jmp rax. A copy each time, because the callers free it."""
+    kept = ctypes.create_string_buffer(text)
+    _keep.append(kept)
+    strdup = ctypes.cast(ctypes.CDLL(None).strdup, ctypes.c_void_p).value or 0
+    return b"\x48\xbf" + ctypes.addressof(kept).to_bytes(8, "little") + b"\x48\xb8" + strdup.to_bytes(8, "little") + b"\xff\xe0"
+
+
+def mend() -> Mend:
+    """Must run before the first platform query: PoCL asks for the name once, when it lists its devices."""
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return Mend()
+    path = library()
+    if path is None:
+        return Mend()
+    if os.environ.get("CLNET_MEND_POCL") == "0":
+        return Mend(reason="left alone: CLNET_MEND_POCL=0")
+    try:
+        function = ctypes.CDLL(str(path)).pocl_get_llvm_cpu_name
+    except (OSError, AttributeError) as error:
+        return Mend(reason=f"left alone: {error}")
+    function.restype = ctypes.c_char_p
+    _keep.append(function)
+    was = (function() or b"").decode()
+    if was != "generic":
+        return Mend(was, was, "left alone: PoCL knows this processor")
+    name = known_name(cpu_flags())
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    if not name or ctypes.string_at(address, len(PROLOGUE)) != PROLOGUE:
+        return Mend(was, was, "left alone: no AVX2 here" if not name else "left alone: an unknown build of PoCL")
+    try:
+        _overwrite(address, _answering(name.encode()))
+    except OSError as error:
+        return Mend(was, was, f"left alone: {error}")
+    return Mend(was, (function() or b"").decode(), "its LLVM 14 does not know this processor (pocl issue #1049)")
