@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from clnet.engine.faults import translated
-from clnet.engine.runtimes import prepare
-from clnet.errors import ForkedEngineError, NoDeviceError
+from ..errors import ForkedEngineError, NoDeviceError
+from .faults import translated
+from .runtimes import prepare
 
 POCL_WIDEST = 8  # PoCL 3.0 aborts the process on some float16 built-ins
 HOST_LINE = 64
@@ -90,7 +90,9 @@ def check_not_forked() -> None:
 
 def _context(device: Device) -> Any:
     if device.handle is None:
-        raise NoDeviceError(f"{device.name}: expected an OpenCL device, got the NumPy engine; choose another in devices().")
+        raise NoDeviceError(
+            f"{device.name}: expected an OpenCL device, got the NumPy engine; choose another in devices()."
+        )
     check_not_forked()
     import pyopencl as cl
 
@@ -112,7 +114,7 @@ def devices() -> list[Device]:
     global _found
     with _lock:
         if _found is None:
-            _found = (*_opencl_devices(), host_device())
+            _found = (*_opencl_devices(), HOST)
         return list(_found)
 
 
@@ -195,7 +197,8 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
         "fp64": "cl_khr_fp64" in words,
         "fp16": "cl_khr_fp16" in words,
         "alignment": max(1, _info(handle, "mem_base_addr_align", 1024) // 8),
-        "subgroups": bool(words & {"cl_khr_subgroups", "cl_intel_subgroups"}) or _info(handle, "max_num_sub_groups") > 0,
+        "subgroups": bool(words & {"cl_khr_subgroups", "cl_intel_subgroups"})
+        or _info(handle, "max_num_sub_groups") > 0,
         "inline_ptx": runtime == "nvidia",
         "handle": handle,
     }
@@ -253,6 +256,9 @@ def _host_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 8 << 30
+
+
+HOST = host_device()
 
 
 def select(spec: str | int | Device | None = None) -> tuple[Device, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clnet.errors import ClnetError, DeviceLost, KernelBuildError, OutOfDeviceMemory
+from ..errors import ClnetError, DeviceLost, KernelBuildError, OutOfDeviceMemory
 
 LOST = "the device, its driver or its context is gone; start a new process"
 FULL = "no room on the device; make the batch smaller or set a limit with Pool.set_limit"

@@ -79,7 +79,8 @@ def _answering(text: bytes) -> bytes:
     kept = ctypes.create_string_buffer(text)
     _keep.append(kept)
     strdup = ctypes.cast(ctypes.CDLL(None).strdup, ctypes.c_void_p).value or 0
-    return b"\x48\xbf" + ctypes.addressof(kept).to_bytes(8, "little") + b"\x48\xb8" + strdup.to_bytes(8, "little") + b"\xff\xe0"
+    where = ctypes.addressof(kept)
+    return b"\x48\xbf%b\x48\xb8%b\xff\xe0" % (where.to_bytes(8, "little"), strdup.to_bytes(8, "little"))
 
 
 def mend() -> Mend:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from clnet.engine import pocl
-from clnet.engine.folders import cache_root, private_folder, write_atomically
+from . import pocl
+from .folders import cache_root, private_folder, write_atomically
 
 MARK = "clnet-icd-"
 SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")

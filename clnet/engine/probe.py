@@ -1,0 +1,54 @@
+"""Builds a program in a child process first, because a compiler may take the process with it (PoCL 3.0 does)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PATIENCE = 120.0  # seconds
+
+
+def probe(source: str, options: Sequence[str], device: str, name: str, folder: Path) -> str:
+    """Why this program must not be built in this process: "" if nothing speaks against it."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    request = {"source": source, "options": list(options), "device": device, "name": name, "folder": str(folder)}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "clnet.engine.probe"],
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+    except subprocess.TimeoutExpired:
+        return f"its compilation did not end within {PATIENCE:.0f} s"
+    if child.returncode == 0:
+        return ""
+    last = child.stderr.decode(errors="replace").strip().split("\n")[-1]
+    return f"the compiler died of it (exit status {child.returncode}) {last}".strip()
+
+
+def main() -> None:
+    from ..errors import KernelBuildError
+    from .device import select
+    from .program import ProgramCache
+
+    request = json.load(sys.stdin)
+    device, _ = select(request["device"])
+    cache = ProgramCache(device, folder=Path(request["folder"]))
+    try:
+        program = cache.get(request["source"], request["options"], name=request["name"])
+    except KernelBuildError:
+        return  # the parent builds it again and reports the log
+    # PoCL generates machine code late; asking for the binary makes it happen here.
+    cache.binary(program)
+
+
+if __name__ == "__main__":
+    main()

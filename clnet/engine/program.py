@@ -1,0 +1,207 @@
+"""OpenCL programs, built once: memory, then disk, then the compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ..errors import KernelBuildError
+from .build_log import explain
+from .device import Device, check_not_forked
+from .faults import translate
+from .folders import cache_root
+from .probe import probe
+from .runtimes import prepare
+from .store import Store
+
+LAYOUT = 1  # of the entries on disk
+# PoCL keeps compiled kernels itself; asking it for a binary compiles everything a second time (0.3 s a program).
+KEEPS_ITSELF = {"pocl"}
+INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
+BUILD_FAILED = {-11, -43, -44, -45}
+TRIM_EVERY = 64
+
+
+@dataclass
+class Counters:
+    """How programs came about since the last reset; `seconds` spent on disk hits, probes and builds."""
+
+    memory_hits: int = 0
+    disk_hits: int = 0
+    builds: int = 0
+    probes: int = 0
+    seconds: float = 0.0
+
+
+def package_version() -> str:
+    try:
+        return metadata.version("clnet")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+class ProgramCache:
+    """Programs for one device. Thread safe; two threads that want the same program wait for one build.
+
+    A cl.Program may be shared by threads, a cl.Kernel may not: each thread makes its own.
+    """
+
+    def __init__(self, device: Device, folder: Path | None = None) -> None:
+        self.device = device
+        self.context = device.context
+        self.store = Store(folder or cache_root() / "programs")
+        self._counters = Counters()
+        self._programs: dict[str, Any] = {}
+        self._busy: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        facts = (device.name, device.driver, device.version, device.platform, device.platform_version)
+        forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
+        self._facts = [LAYOUT, *facts, prepare().pocl.now, package_version(), forced]
+        import pyopencl as cl
+
+        # Attributed to the caller's caller, so this hides only warnings of builds that clnet makes.
+        warnings.filterwarnings("ignore", category=cl.CompilerWarning, module=r"clnet\.engine\.program")
+
+    def key(self, source: str, options: Sequence[str] = ()) -> str:
+        text = json.dumps([self._facts, list(options), source])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, source: str, options: Sequence[str] = (), *, name: str = "program", risky: bool = False) -> Any:
+        """The built cl.Program. `risky` sources meet the compiler in a child process first. KernelBuildError."""
+        key = self.key(source, options)
+        program = self._programs.get(key)
+        if program is not None:
+            self._count(memory_hits=1)
+            return program
+        with self._lock:
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:
+            program = self._programs.get(key)
+            if program is not None:
+                self._count(memory_hits=1)
+                return program
+            check_not_forked()
+            start = time.perf_counter()
+            try:
+                program = self._make(key, source, options, name, risky)
+            finally:
+                self._count(seconds=time.perf_counter() - start)
+            with self._lock:
+                self._programs[key] = program
+                self._busy.pop(key, None)
+            return program
+
+    def counters(self) -> Counters:
+        """A copy."""
+        with self._lock:
+            return replace(self._counters)
+
+    def reset(self) -> None:
+        with self._lock:
+            self._counters = Counters()
+
+    def clear(self, disk: bool = True) -> None:
+        """Forgets every program, on disk too (of all devices)."""
+        with self._lock:
+            self._programs.clear()
+        if disk:
+            self.store.clear()
+
+    def binary(self, program: Any) -> bytes:
+        import pyopencl as cl
+
+        binaries: list[bytes] = program.get_info(cl.program_info.BINARIES)
+        return bytes(binaries[0])
+
+    def _count(self, **more: float) -> None:
+        with self._lock:
+            for name, value in more.items():
+                setattr(self._counters, name, getattr(self._counters, name) + value)
+
+    def _make(self, key: str, source: str, options: Sequence[str], name: str, risky: bool) -> Any:
+        # The key knows the source, not the files it includes: such programs are compiled once per process.
+        lasting = self.device.runtime not in KEEPS_ITSELF and not INCLUDE.search(source)
+        program = self._from_disk(key, options) if lasting else None
+        if program is not None:
+            self._count(disk_hits=1)
+            return program
+        if risky:
+            self._probe(key, source, options, name)
+            program = self._from_disk(key, options) if lasting else None
+        if program is None:
+            program = self._build(source, options, name)
+            self._count(builds=1)
+            if lasting:
+                self._keep(key, program)
+        return program
+
+    def _from_disk(self, key: str, options: Sequence[str]) -> Any:
+        """None where there is no entry, or none that the driver still takes."""
+        data = self.store.read(key)
+        if data is None:
+            return None
+        import pyopencl as cl
+
+        try:
+            program = cl.Program(self.context, [self.device.handle], [data])
+            self._compile(program, options)
+        except cl.Error:
+            return None
+        return program
+
+    def _keep(self, key: str, program: Any) -> None:
+        import pyopencl as cl
+
+        try:
+            self.store.write(key, self.binary(program))
+        except (cl.Error, IndexError):
+            return
+        if self._counters.builds % TRIM_EVERY == 0:
+            self.store.trim()
+
+    def _probe(self, key: str, source: str, options: Sequence[str], name: str) -> None:
+        """KernelBuildError if the child died of it, now or in an earlier process."""
+        verdict = self.store.read(f"{key}-probe")
+        if verdict is None:
+            verdict = probe(source, options, self.device.key, name, self.store.folder).encode()
+            self._count(probes=1)
+            self.store.write(f"{key}-probe", verdict)
+        if verdict:
+            raise KernelBuildError(
+                f"{name}: expected a program that {self.device.key} can compile, got one where {verdict.decode()}; "
+                "choose another device or narrower vectors."
+            )
+
+    def _build(self, source: str, options: Sequence[str], name: str) -> Any:
+        import pyopencl as cl
+
+        # The one-argument form: the other one keeps failing sources in temporary files and consults a pickle cache.
+        program = cl.Program(cl._cl._Program(self.context, source))
+        try:
+            self._compile(program, options)
+        except cl.Error as error:
+            if error.code not in BUILD_FAILED:
+                raise translate(error, name) from error
+            log = program.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
+            raise KernelBuildError(explain(name, source, options, log)) from None
+        return program
+
+    def _compile(self, program: Any, options: Sequence[str]) -> None:
+        forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
+        text = " ".join([*options, *([forced] if forced else [])])
+        _call(program._prg.build, text.encode())
+
+
+def _call(build: Any, options: bytes) -> None:
+    # pyopencl warns of compiler output in the name of the caller's caller: that must be this module.
+    build(options, None)
