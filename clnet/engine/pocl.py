@@ -14,7 +14,9 @@ import mmap
 import os
 import platform
 import sys
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 # PoCL's built-in library exists for a few processors only: "x86-64" and "znver3" abort on float16 built-ins.
@@ -49,19 +51,23 @@ def library() -> Path | None:
     return None
 
 
-def known_name(flags: set[str]) -> str:
+def known_name(flags: AbstractSet[str]) -> str:
     """The nearest processor that LLVM 14 and PoCL's built-in library both know; "" if none."""
     if AVX512 <= flags:
         return "skylake-avx512"
     return "haswell" if AVX2 <= flags else ""
 
 
-def cpu_flags() -> set[str]:
+@cache
+def cpu_flags() -> frozenset[str]:
+    """The instruction sets of the first core, as Linux names them; empty elsewhere."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        with open("/proc/cpuinfo") as file:
+            return next(
+                (frozenset(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), frozenset()
+            )
     except OSError:
-        return set()
-    return next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), set())
+        return frozenset()
 
 
 def _overwrite(address: int, code: bytes) -> None:

@@ -20,6 +20,7 @@ from .build_log import explain
 from .device import Device, check_not_forked
 from .faults import translate
 from .folders import cache_root
+from .pocl import cpu_flags
 from .probe import probe
 from .runtimes import prepare
 from .store import Store
@@ -50,6 +51,11 @@ def package_version() -> str:
         return "0"
 
 
+def _instructions(device: Device) -> list[str]:
+    # Two processors may share a marketing name and a home folder, but not their instruction sets.
+    return sorted(cpu_flags()) if device.kind == "cpu" else []
+
+
 class ProgramCache:
     """Programs for one device. Thread safe; two threads that want the same program wait for one build.
 
@@ -66,7 +72,7 @@ class ProgramCache:
         self._lock = threading.Lock()
         facts = (device.name, device.driver, device.version, device.platform, device.platform_version)
         forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
-        self._facts = [LAYOUT, *facts, prepare().pocl.now, package_version(), forced]
+        self._facts = [LAYOUT, *facts, prepare().pocl.now, package_version(), forced, _instructions(device)]
         import pyopencl as cl
 
         # Attributed to the caller's caller, so this hides only warnings of builds that clnet makes.
@@ -154,7 +160,7 @@ class ProgramCache:
 
         try:
             program = cl.Program(self.context, [self.device.handle], [data])
-            self._compile(program, options)
+            self._compile(program._prg, options)
         except cl.Error:
             return None
         return program
@@ -185,21 +191,21 @@ class ProgramCache:
     def _build(self, source: str, options: Sequence[str], name: str) -> Any:
         import pyopencl as cl
 
-        # The one-argument form: the other one keeps failing sources in temporary files and consults a pickle cache.
-        program = cl.Program(cl._cl._Program(self.context, source))
+        # cl.Program's own build would leave failing sources in temporary files.
+        raw: Any = cl._cl._Program(self.context, source)
         try:
-            self._compile(program, options)
+            self._compile(raw, options)
         except cl.Error as error:
             if error.code not in BUILD_FAILED:
                 raise translate(error, name) from error
-            log = program.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
+            log = raw.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
             raise KernelBuildError(explain(name, source, options, log)) from None
-        return program
+        return cl.Program(raw)
 
-    def _compile(self, program: Any, options: Sequence[str]) -> None:
+    def _compile(self, raw: Any, options: Sequence[str]) -> None:
         forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
         text = " ".join([*options, *([forced] if forced else [])])
-        _call(program._prg.build, text.encode())
+        _call(raw.build, text.encode())
 
 
 def _call(build: Any, options: bytes) -> None:
