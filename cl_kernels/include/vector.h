@@ -1,0 +1,81 @@
+// vector.h: one spelling for vectors of any width. Prepended as text; needs T (float, double ...) and VW (1 2 4 8 16).
+//
+//   VT               the vector type: T, or T##VW
+//   VLOAD(p)         VW contiguous elements at a __global pointer; no alignment asked beyond that of T
+//   VSTORE(v, p)     the opposite
+//   VLOAD_P VSTORE_P the same for private arrays, VLOAD_L VSTORE_L for __local ones
+//   VSPLAT(s)        a scalar in every lane
+//   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
+//   VFMA(a, b, c)    a * b + c
+//   transpose(t)     of VW vectors, in registers
+//   INLINE, UNROLL   before a helper function; before a `for` whose bounds are constants
+//
+// CAST_LOADS   NVIDIA turns vloadN into N scalar loads. With it, pointers are cast; the caller must know that they are aligned to VT.
+// USE_FMA      1: the fma built-in (Intel, NVIDIA). 0: a * b + c and the compiler's contraction (where fma() is a library call).
+
+#ifndef VW
+#define VW 1                    // lanes
+#endif
+#ifndef USE_FMA
+#define USE_FMA 1
+#endif
+
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+
+#if VW == 1
+#ifndef VT
+#define VT T
+#endif
+#define VLOAD(p) (*(p))
+#define VSTORE(v, p) (*(p) = (v))
+#define VLOAD_P(p) (*(p))
+#define VSTORE_P(v, p) (*(p) = (v))
+#define VLOAD_L(p) (*(p))
+#define VSTORE_L(v, p) (*(p) = (v))
+#else
+#ifndef VT
+#define VT CAT(T, VW)
+#endif
+#define VEVEN(a, b) ((VT)((a).even, (b).even))
+#define VODD(a, b) ((VT)((a).odd, (b).odd))
+#ifdef CAST_LOADS
+#define VLOAD(p) (*(__global const VT*)(p))
+#define VSTORE(v, p) (*(__global VT*)(p) = (v))
+#define VLOAD_P(p) (*(const __private VT*)(p))
+#define VSTORE_P(v, p) (*(__private VT*)(p) = (v))
+#define VLOAD_L(p) (*(const __local VT*)(p))
+#define VSTORE_L(v, p) (*(__local VT*)(p) = (v))
+#else
+#define VLOAD(p) CAT(vload, VW)(0, (p))
+#define VSTORE(v, p) CAT(vstore, VW)((v), 0, (p))
+#define VLOAD_P VLOAD
+#define VSTORE_P VSTORE
+#define VLOAD_L VLOAD
+#define VSTORE_L VSTORE
+#endif
+#endif
+
+#define VSPLAT(s) ((VT)(s))
+#if USE_FMA
+#define VFMA(a, b, c) fma((a), (b), (c))
+#else
+#define VFMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("unroll")
+
+// Transposes VW vectors of VW lanes. A matrix read as one flat array is transposed by log2(VW) perfect shuffles.
+INLINE void transpose(VT* t) {
+#if VW > 1
+    UNROLL for (int step = 1; step < VW; step *= 2) {
+        VT s[VW];
+        UNROLL for (int i = 0; i < VW / 2; i++) {
+            s[i] = VEVEN(t[2 * i], t[2 * i + 1]);
+            s[i + VW / 2] = VODD(t[2 * i], t[2 * i + 1]);
+        }
+        UNROLL for (int i = 0; i < VW; i++) t[i] = s[i];
+    }
+#endif
+}

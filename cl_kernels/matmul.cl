@@ -1,0 +1,401 @@
+// matmul: y(b, m, n) = epilogue( sum over k of x(b, m, k) * w(b, k, n) ), accumulated in T, in a fixed order.
+//
+// One kernel, `matmul`, in VARIANTs for kinds of device. The generator prepends include/vector.h and
+//   PARAMS, BEGIN            the parameter list, and statements after which the pointers x and w exist
+//   T, VW                    element type and vector lanes
+//   M, N, K                  sizes; the batch is the grid's last dimension
+//   X_M, X_K, W_K, W_N       strides in elements; whichever is 1 decides how an operand is read, no 1 is slow but right
+//   X_BATCH(b), W_BATCH(b)   offset of a batch entry (0 broadcasts)
+//   EPILOGUE(b, m, n, v)     stores one element; EPILOGUE_V(b, m, n, v) stores VW of them, n .. n+VW-1
+// and the geometry of clnet/ops/matmul_geometry.py, which says when to use what. Every element is stored exactly once.
+//
+// PANEL, for CPUs. Grid (rows / IC, columns / JC, batch), local size 1: one work-item computes one macro tile.
+//   One operand is broadcast, element by element, over rows i; the other is read in vectors, along columns j:
+//       for each block of KC along k
+//           pack the block's columns into panels [JC / (NV*VW)][k][NV*VW]           in private memory, sized to stay in L2
+//           for each MR rows: pack them too [k][MR] where ROWS_PACKED, else broadcast from where they lie
+//               for each panel: an MR x NV tile of vectors stays in registers over all of KC     (`micro`)
+//   Rows are m and columns are n; with SWAP the other way round (yT = wT xT), which packs x in place of w: for few m.
+//   The tile is written to private memory and only then through the epilogue, so that the epilogue is compiled once.
+//   Packing transposes VW x VW blocks in registers where the source is contiguous along k.
+//   Assumes: some hundred KB of private memory work (both CPU runtimes: 2 MB seen); COL_J == 1 where COLS_PACKED is 0.
+//
+// DOT, for CPUs: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
+//   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
+//
+// TILE, for GPUs. Grid (tiles * ITEMS, 1, batch), local size (ITEMS, 1, 1): one work-group for a BM x BN tile of y.
+//   Tiles are counted in stripes of STRIPE tiles along m, so that groups that run together share operands in the cache.
+//       for each block of BK along k
+//           xs[BK][BM], ws[BK][BN] in local memory, twice: the next block travels through registers during the products
+//           each item: TM x TN sums, in chunks of VW rows and VW columns that are BM / TM * VW (BN / TN * VW) apart
+//   Lanes load along the contiguous dimension of each operand, so all transpositions coalesce; any stride is right.
+//   Local memory 2 * BK * (BM + BN + 2 * VW) elements. Assumes VW divides TM and TN, LANES_N divides BN / TN,
+//   LANES_M divides BM / TM, ITEMS divides BK * BM and BK * BN, STATIC local memory of that size. Stores are scalar.
+
+#define PANEL 1
+#define DOT 2
+#define TILE 3
+#ifndef VARIANT
+#define VARIANT PANEL
+#endif
+#ifndef GROUP_ATTR
+#define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
+#endif
+#define AT_LEAST_1(n) ((n) > 0 ? (n) : 1)
+
+#if VARIANT == PANEL
+
+#ifndef MR
+#define MR 12                   // rows of the register tile
+#endif
+#ifndef NV
+#define NV 2                    // vectors of the register tile: MR * NV + NV + 1 registers
+#endif
+#ifndef KC
+#define KC K                    // depth of a block; below K the macro tile is kept in private memory between blocks
+#endif
+#ifndef IC
+#define IC (MR * 8)             // rows of the macro tile, a multiple of MR
+#endif
+#ifndef JC
+#define JC (NV * VW * 4)        // columns of the macro tile, a multiple of NV * VW
+#endif
+#ifndef ROWS_PACKED
+#define ROWS_PACKED 0           // 1: copy the rows' operand too, where its stride makes cache lines collide or pages many
+#endif
+#ifndef COLS_PACKED
+#define COLS_PACKED 1           // 0: read the columns' operand where it lies (contiguous along j, few rows to reuse it)
+#endif
+#ifndef SWAP
+#define SWAP 0                  // 1: rows are n, columns are m
+#endif
+
+#if SWAP
+#define ROWS N
+#define COLS M
+#define ROW_OPERAND (w + W_BATCH(batch))
+#define COL_OPERAND (x + X_BATCH(batch))
+#define ROW_I W_N
+#define ROW_K W_K
+#define COL_J X_M
+#define COL_K X_K
+#else
+#define ROWS M
+#define COLS N
+#define ROW_OPERAND (x + X_BATCH(batch))
+#define COL_OPERAND (w + W_BATCH(batch))
+#define ROW_I X_M
+#define ROW_K X_K
+#define COL_J W_N
+#define COL_K W_K
+#endif
+
+#define NR (NV * VW)
+#define ROW_PANEL ((MR + VW - 1) / VW * VW)     // packed rows are padded to whole vectors
+#define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
+#define KB AT_LEAST_1(KC)
+#define TAIL_ROWS ((ROWS) % MR)                 // edges: sizes are known, so they are instances of their own
+#define TAIL_VECS (((COLS) % NR + VW - 1) / VW)
+#define TAIL_LANES (COLS_PACKED || (COLS) % VW == 0 ? VW : (COLS) % VW)   // packed panels are padded
+
+#if ROWS_PACKED
+#define ROW_SPACE __private
+#else
+#define ROW_SPACE __global
+#endif
+#if COLS_PACKED
+#define COL_SPACE __private
+#else
+#define COL_SPACE __global
+#endif
+
+// to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW.
+INLINE void pack(T* restrict to, __global const T* restrict from, const size_t width, const size_t valid,
+                 const size_t depth, const size_t stride_i, const size_t stride_k) {
+    for (size_t i = 0; i < width; i += VW) {
+        size_t k = 0;
+        if (stride_k == 1 && stride_i != 1)
+            for (; k + VW <= depth; k += VW) {
+                VT t[VW];
+                UNROLL for (size_t l = 0; l < VW; l++) t[l] = i + l < valid ? VLOAD(from + (i + l) * stride_i + k) : VSPLAT(0);
+                transpose(t);
+                UNROLL for (size_t l = 0; l < VW; l++) VSTORE_P(t[l], to + (k + l) * width + i);
+            }
+        if (stride_i == 1 && i + VW <= valid)
+            for (; k < depth; k++) VSTORE_P(VLOAD(from + k * stride_k + i), to + k * width + i);
+        for (; k < depth; k++)
+            for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? from[l * stride_i + k * stride_k] : 0;
+    }
+}
+
+// c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
+// rows, vecs and last are constants at every call: the tile lives in registers.
+INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh,
+                  ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
+                  COL_SPACE const T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last) {
+    VT sum[MR][NV];
+    UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int v = 0; v < NV; v++)
+            if (r < rows && v < vecs) sum[r][v] = fresh ? VSPLAT(0) : VLOAD_P(c + r * c_i + v * VW);
+    for (size_t k = 0; k < depth; k++, a += a_k, b += b_k) {
+        VT column[NV];
+        UNROLL for (int v = 0; v < NV; v++)
+            if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD(b + v * VW);
+        if (last < VW) {                                // lanes beyond the matrix are not read: it may end there
+            T lanes[VW];
+            UNROLL for (int l = 0; l < VW; l++) lanes[l] = l < last ? b[(vecs - 1) * VW + l] : 0;
+            column[vecs - 1] = VLOAD_P(lanes);
+        }
+        UNROLL for (int r = 0; r < MR; r++)
+            if (r < rows) {
+                const VT row = VSPLAT(a[r * a_i]);
+                UNROLL for (int v = 0; v < NV; v++)
+                    if (v < vecs) sum[r][v] = VFMA(row, column[v], sum[r][v]);
+            }
+    }
+    UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int v = 0; v < NV; v++)
+            if (r < rows && v < vecs) VSTORE_P(sum[r][v], c + r * c_i + v * VW);
+}
+
+// Rows i .. i+rows of panel `columns`: chooses the instance of micro, because sizes are known and only edges differ.
+#define MICRO_ROWS(rows)                                                                                   \
+    if (TAIL_VECS && j + NR > COLS)                                                                        \
+        micro(rows, TAIL_VECS, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? TAIL_VECS * VW : COL_K, c, c_i, TAIL_LANES); \
+    else                                                                                                   \
+        micro(rows, NV, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? NR : COL_K, c, c_i, VW);
+
+__kernel GROUP_ATTR void matmul(PARAMS) {
+    BEGIN
+    const size_t batch = get_global_id(2), i0 = get_global_id(0) * (IC), j0 = get_global_id(1) * (JC);
+    const size_t i1 = min(i0 + (IC), (size_t)(ROWS)), j1 = min(j0 + (JC), (size_t)(COLS));
+    __global const T* restrict row_operand = ROW_OPERAND;
+    __global const T* restrict col_operand = COL_OPERAND;
+#if ROWS_PACKED
+    T row_panel[KB * ROW_PANEL] __attribute__((aligned(64)));
+    const size_t a_i = 1, a_k = ROW_PANEL;
+#else
+    const size_t a_i = ROW_I, a_k = ROW_K;
+#endif
+#if COLS_PACKED
+    T col_panels[KB * (JC)] __attribute__((aligned(64)));
+#endif
+#if WHOLE_TILE
+    T tile[(IC) * (JC)] __attribute__((aligned(64)));
+    const size_t c_i = JC;
+#else
+    T tile[MR * NR] __attribute__((aligned(64)));
+    const size_t c_i = NR;
+#endif
+
+    for (size_t k0 = 0; k0 == 0 || k0 < K; k0 += KC) {   // once for K = 0: the tile is 0, and stored
+        const size_t depth = min((size_t)(KC), (size_t)(K) - k0);
+        const bool fresh = !WHOLE_TILE || k0 == 0;
+#if COLS_PACKED
+        for (size_t j = j0; j < j1; j += NR)
+            if (TAIL_VECS && j + NR > COLS)
+                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth, COL_J, COL_K);
+            else
+                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, NR, depth, COL_J, COL_K);
+#endif
+        for (size_t i = i0; i < i1; i += MR) {
+            __global const T* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
+#if ROWS_PACKED
+            pack(row_panel, rows_at, ROW_PANEL, ROWS - i, depth, ROW_I, ROW_K);
+            const T* restrict a = row_panel;
+#else
+            __global const T* restrict a = rows_at;
+#endif
+            for (size_t j = j0; j < j1; j += NR) {
+#if COLS_PACKED
+                const T* restrict b = col_panels + (j - j0) * KB;
+#else
+                __global const T* restrict b = col_operand + j * COL_J + k0 * COL_K;
+#endif
+                T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
+                if (TAIL_ROWS && i + MR > ROWS) { MICRO_ROWS(TAIL_ROWS) } else { MICRO_ROWS(MR) }
+#if !WHOLE_TILE
+                for (size_t r = 0; r < MR && i + r < ROWS; r++)
+                    for (size_t v = 0; v < NR && j + v < COLS; v += VW)
+                        if (COLS % VW == 0 || j + v + VW <= COLS) { EPILOGUE_V(batch, (i + r), (j + v), VLOAD_P(c + r * c_i + v)); }
+                        else for (size_t l = v; j + l < COLS; l++) { EPILOGUE(batch, (i + r), (j + l), c[r * c_i + l]); }
+#endif
+            }
+        }
+    }
+
+#if WHOLE_TILE && !SWAP
+    for (size_t i = i0; i < i1; i++)
+        for (size_t j = j0; j < j1; j += VW)
+            if (COLS % VW == 0 || j + VW <= COLS) { EPILOGUE_V(batch, i, j, VLOAD_P(tile + (i - i0) * c_i + (j - j0))); }
+            else for (size_t l = j; l < COLS; l++) { EPILOGUE(batch, i, l, tile[(i - i0) * c_i + (l - j0)]); }
+#elif WHOLE_TILE
+    for (size_t i = i0; i < i1; i += VW)                // i counts n: VW rows of the tile become VW columns of y
+        for (size_t j = j0; j < j1; j += VW)
+            if (i + VW <= i1) {
+                VT t[VW];
+                UNROLL for (size_t l = 0; l < VW; l++) t[l] = VLOAD_P(tile + (i - i0 + l) * c_i + (j - j0));
+                transpose(t);
+                T lines[VW * VW] __attribute__((aligned(64)));
+                UNROLL for (size_t l = 0; l < VW; l++) VSTORE_P(t[l], lines + l * VW);
+                for (size_t l = 0; l < VW && j + l < j1; l++) { EPILOGUE_V(batch, (j + l), i, VLOAD_P(lines + l * VW)); }
+            } else
+                for (size_t l = j; l < min(j + VW, j1); l++)
+                    for (size_t n = i; n < i1; n++) { EPILOGUE(batch, l, n, tile[(n - i0) * c_i + (l - j0)]); }
+#endif
+}
+
+#elif VARIANT == DOT
+
+#ifndef DM
+#define DM 1                    // rows m of a tile of sums; DM * DN == VW
+#endif
+#ifndef DN
+#define DN (VW / DM)            // columns n of it
+#endif
+#ifndef IC
+#define IC DM                   // rows of a work-item
+#endif
+#ifndef JC
+#define JC (DN * 4)             // columns of a work-item
+#endif
+
+__kernel GROUP_ATTR void matmul(PARAMS) {
+    BEGIN
+    const size_t batch = get_global_id(2), m0 = get_global_id(0) * (IC), n0 = get_global_id(1) * (JC);
+    for (size_t n = n0; n < min(n0 + (JC), (size_t)N); n += DN)
+        for (size_t m = m0; m < min(m0 + (IC), (size_t)M); m += DM) {
+            __global const T* rows[DM];
+            __global const T* cols[DN];
+            // beyond the edge the last row is read again, and not stored
+            UNROLL for (int i = 0; i < DM; i++) rows[i] = x + X_BATCH(batch) + min(m + i, (size_t)M - 1) * X_M;
+            UNROLL for (int j = 0; j < DN; j++) cols[j] = w + W_BATCH(batch) + min(n + j, (size_t)N - 1) * W_N;
+            VT sum[VW];
+            UNROLL for (int i = 0; i < VW; i++) sum[i] = VSPLAT(0);
+            size_t k = 0;
+            for (; k + VW <= K; k += VW) {
+                VT row[DM];
+                UNROLL for (int i = 0; i < DM; i++) row[i] = VLOAD(rows[i] + k);
+                UNROLL for (int j = 0; j < DN; j++) {
+                    const VT col = VLOAD(cols[j] + k);
+                    UNROLL for (int i = 0; i < DM; i++) sum[i * DN + j] = VFMA(row[i], col, sum[i * DN + j]);
+                }
+            }
+#if VW > 1                                              // add neighbours, pack the halves: VW vectors become one
+            UNROLL for (int left = VW / 2; left > 0; left /= 2)
+                UNROLL for (int i = 0; i < left; i++)
+                    sum[i] = VEVEN(sum[2 * i], sum[2 * i + 1]) + VODD(sum[2 * i], sum[2 * i + 1]);
+#endif
+            T out[VW] __attribute__((aligned(64)));
+            VSTORE_P(sum[0], out);
+            for (; k < K; k++)
+                UNROLL for (int i = 0; i < VW; i++) out[i] += rows[i / DN][k] * cols[i % DN][k];
+            if (DM == 1 && n + VW <= N) { EPILOGUE_V(batch, m, n, VLOAD_P(out)); }
+            else
+                for (int i = 0; i < VW; i++)
+                    if (m + i / DN < M && n + i % DN < N) { EPILOGUE(batch, (m + i / DN), (n + i % DN), out[i]); }
+        }
+}
+
+#elif VARIANT == TILE
+
+#ifndef BM
+#define BM 64                   // tile of a work-group
+#endif
+#ifndef BN
+#define BN 64
+#endif
+#ifndef BK
+#define BK 16                   // depth of a block
+#endif
+#ifndef TM
+#define TM 4                    // tile of a work-item, multiples of VW
+#endif
+#ifndef TN
+#define TN 4
+#endif
+#ifndef LANES_M
+#define LANES_M 4               // items of a warp stand LANES_M x LANES_N in the tile: near-square shares local reads
+#endif
+#ifndef LANES_N
+#define LANES_N 8
+#endif
+#ifndef STRIPE
+#define STRIPE 16               // tiles along m that are walked before the next along n
+#endif
+
+#define ITEMS ((BM / TM) * (BN / TN))
+#define XS_K (BM + VW)          // padded: a transposing store would hit one bank
+#define WS_K (BN + VW)
+#define X_LOADS (BK * BM / ITEMS)
+#define W_LOADS (BK * BN / ITEMS)
+#define MS ((M + BM - 1) / BM)
+#define NS ((N + BN - 1) / BN)
+// Which element of a block item t loads in round i: consecutive items along the contiguous dimension.
+#define X_AT_K(e) (X_K == 1 ? (e) % BK : (e) / BM)
+#define X_AT_M(e) (X_K == 1 ? (e) / BK : (e) % BM)
+#define W_AT_K(e) (W_K == 1 ? (e) % BK : (e) / BN)
+#define W_AT_N(e) (W_K == 1 ? (e) / BK : (e) % BN)
+#define INSIDE(i, size, block) (((size) > 0 && (size) % (block) == 0) || (i) < (size))
+
+#define FETCH(k0)                                                                                          \
+    UNROLL for (int i = 0; i < X_LOADS; i++) {                                                  \
+        const size_t e = t + i * ITEMS, k = (k0) + X_AT_K(e), m = m0 + X_AT_M(e);                          \
+        x_next[i] = INSIDE(m, M, BM) && INSIDE(k, K, BK) ? x[m * X_M + k * X_K] : 0;                       \
+    }                                                                                                      \
+    UNROLL for (int i = 0; i < W_LOADS; i++) {                                                  \
+        const size_t e = t + i * ITEMS, k = (k0) + W_AT_K(e), n = n0 + W_AT_N(e);                          \
+        w_next[i] = INSIDE(n, N, BN) && INSIDE(k, K, BK) ? w[k * W_K + n * W_N] : 0;                       \
+    }
+#define DEPOSIT(now)                                                                                      \
+    UNROLL for (int i = 0; i < X_LOADS; i++) {                                                  \
+        const int e = t + i * ITEMS; xs[(now) * BK * XS_K + X_AT_K(e) * XS_K + X_AT_M(e)] = x_next[i];    \
+    }                                                                                                      \
+    UNROLL for (int i = 0; i < W_LOADS; i++) {                                                  \
+        const int e = t + i * ITEMS; ws[(now) * BK * WS_K + W_AT_K(e) * WS_K + W_AT_N(e)] = w_next[i];    \
+    }
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) {
+    BEGIN
+    __local T xs[2 * BK * XS_K] __attribute__((aligned(64)));
+    __local T ws[2 * BK * WS_K] __attribute__((aligned(64)));
+    const int t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);
+    const int across = BN / TN / LANES_N;
+    const int tm = (warp / across * LANES_M + lane / LANES_N) * VW, tn = (warp % across * LANES_N + lane % LANES_N) * VW;
+    const size_t batch = get_global_id(2), g = get_group_id(0), first = g / (STRIPE * NS) * STRIPE;
+    const size_t stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = g % (STRIPE * NS);
+    const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN;
+    x += X_BATCH(batch);
+    w += W_BATCH(batch);
+
+    T sum[TM][TN];
+    UNROLL for (int i = 0; i < TM; i++)
+        UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0;
+    T x_next[X_LOADS], w_next[W_LOADS];
+    FETCH(0)
+    DEPOSIT(0)
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (size_t k0 = BK, now = 0; ; k0 += BK, now ^= 1) {
+        const bool more = k0 < K;
+        if (more) { FETCH(k0) }
+        __local const T* xh = xs + now * BK * XS_K + tm;
+        __local const T* wh = ws + now * BK * WS_K + tn;
+        UNROLL for (int k = 0; k < BK; k++) {
+            T a[TM], b[TN];
+            UNROLL for (int i = 0; i < TM; i += VW) VSTORE_P(VLOAD_L(xh + k * XS_K + i * (BM / TM)), a + i);
+            UNROLL for (int j = 0; j < TN; j += VW) VSTORE_P(VLOAD_L(wh + k * WS_K + j * (BN / TN)), b + j);
+            UNROLL for (int i = 0; i < TM; i++)
+                UNROLL for (int j = 0; j < TN; j++) sum[i][j] = VFMA(a[i], b[j], sum[i][j]);
+        }
+        if (!more) break;
+        DEPOSIT(now ^ 1)                               // its readers passed the last barrier
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    UNROLL for (int i = 0; i < TM; i++)
+        UNROLL for (int j = 0; j < TN; j++) {
+            const size_t m = m0 + tm + i / VW * VW * (BM / TM) + i % VW, n = n0 + tn + j / VW * VW * (BN / TN) + j % VW;
+            if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { EPILOGUE(batch, m, n, sum[i][j]); }
+        }
+}
+
+#endif

@@ -1,0 +1,148 @@
+"""Which variant of matmul.cl, with which tiles and grid, for a product on a device: a cost model over a table of measured numbers.
+
+Pure Python, no OpenCL. `TUNED` holds what a tuner may override (`geometry(..., tuned={...})`); the rest are rules.
+Sizes in elements unless said otherwise; costs in cycles of one core.
+"""
+
+from functools import lru_cache
+from math import ceil
+
+TUNED = {
+    "cpu": dict(
+        scratch=512 * 1024,     # [bytes] private memory of a work-item; half of a 1 MB L2 (both CPU runtimes accept 2 MB)
+        panel=320 * 1024,       # [bytes] one packed panel over the whole of K stays below this, or K is cut into blocks
+        depth=512,              # KC where K is cut
+        tile_rows=256,          # rows of the macro tile where K is cut: each packed column is reused that often
+        per_core=4,             # work-items a core for large products, against uneven cores
+        large=3e6,              # [cycles a core] from here on a product counts as large
+        item=2000,              # [cycles] what an additional work-item costs
+        stream=0.4,             # [cycles a vector] columns reach the registers from L2
+        copy=1.5,               # [cycles a vector] packing what is contiguous across the panel
+        transpose=6.0,          # [cycles a vector] packing what is contiguous along k: 4 shuffles, a load, a store
+        gather=4.0,             # [cycles an element] packing what is contiguous nowhere
+        direct_tiles=5,         # up to so many row tiles the columns are read where they lie
+        dot=6,                  # up to so many rows (or columns) both contiguous along k go to DOT
+    ),
+    "gpu": dict(
+        tiles=((128, 128, 16, 8, 8), (64, 64, 16, 4, 4), (32, 32, 32, 4, 4)),   # BM BN BK TM TN, largest first
+        fill=1.0,               # tiles a compute unit that justify a size
+    ),
+}
+SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
+
+
+def geometry(device, batch, m, n, k, x_strides, w_strides, dtype, tuned=None):
+    """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""
+    size = SIZE[str(dtype)]
+    table = tuple(sorted({**TUNED[device.kind if device.kind in TUNED else "gpu"], **(tuned or {})}.items()))
+    if device.kind == "cpu":
+        return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k,
+                    tuple(x_strides), tuple(w_strides), size, table)
+    return _gpu(device.runtime, device.compute_units, device.local_memory, device.max_work_group, batch, m, n, k, size, table)
+
+
+# ---- CPU -------------------------------------------------------------------------------------------------------------
+
+@lru_cache(4096)
+def _cpu(runtime, width, cores, batch, m, n, k, xs, ws, size, table):
+    t = dict(table)
+    lanes = max(1, width * 4 // size)                   # width counts floats
+    base = dict(VW=lanes, USE_FMA=int(runtime != "pocl"))
+    if xs[1] == 1 and ws[0] == 1 and min(m, n) <= t["dot"] and lanes > 1:
+        return _dot(base, lanes, cores, batch, m, n, k)
+    cost, swap, mr, nv = min(
+        (_cost(t, r, c, k, ri, rk, cj, ck, mr, nv, lanes) + swap * m * n / lanes * 3, swap, mr, nv)
+        for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
+        for mr, nv in _tiles(lanes * size // 64))
+    rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
+    mr = min(mr, rows)
+    nv = min(nv, ceil(cols / lanes))
+    width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
+    cut = k * width * size > t["panel"]
+    depth = t["depth"] if cut else max(k, 1)
+    rows_most = t["tile_rows"] // mr if cut else row_tiles
+    if swap or cut:                                     # the macro tile stays in private memory: half of the scratch at most
+        rows_most = max(1, min(rows_most, t["scratch"] // 2 // (width * mr * size)))
+    packed = not (col_j == 1 and (row_tiles == 1 or row_tiles <= t["direct_tiles"] and col_k * size % 1024))
+    panel_bytes = depth * width * size * packed + (rows_most * mr * width * size if swap or cut else 0)
+    panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
+    items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
+    per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
+                                 cost, t["item"], _pack(t, col_j, col_k, lanes) * k * nv)
+    ic, jc = per_rows * mr, per_panel * width
+    aliased = row_k == 1 and row_i * size % 4096 == 0 and rows > 1     # all rows of a tile fall into one set of the L1
+    rows_packed = per_panel > 1 and (aliased or row_k != 1 and depth > 256) or row_k != 1 and row_i != 1 and per_panel > 2
+    defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
+                   ROWS_PACKED=int(rows_packed))
+    return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
+
+
+def _tiles(full_width):
+    """Register tiles that fit: 32 registers where vectors are 64 bytes, else 16."""
+    registers = 32 if full_width else 16
+    return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
+
+
+def _cost(t, rows, cols, k, row_i, row_k, col_j, col_k, mr, nv, lanes):
+    """Cycles on one core: 2 products and 2 loads a cycle, 4 cycles latency, 1 of loop, `stream` for a vector out of L2; then packing."""
+    def edge(whole, part):                              # how often the full tile, and the one that is left
+        return [(part, whole // part)] + ([(whole % part, 1)] if whole % part else [])
+
+    vectors = ceil(cols / lanes)
+    products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"]) * a * b
+                   for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
+    return products * k + vectors * k * _pack(t, col_j, col_k, lanes) + rows * vectors * 2
+
+
+def _pack(t, col_j, col_k, lanes):
+    return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
+
+
+def _split(panels, row_tiles, panels_most, rows_most, items, cores, batch, cost, item_cost, panel_pack):
+    """(panels, row tiles) of a work-item: the shortest time of the busiest core, every row split packing the columns again."""
+    best = None
+    for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)} | {rows_most}):
+        if down > rows_most:
+            continue
+        for across in range(1, panels_most + 1):
+            count = ceil(panels / across) * ceil(row_tiles / down) * batch
+            share = across * down / (panels * row_tiles)
+            time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack)
+            time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
+            if best is None or (time, count) < best[0]:
+                best = (time, count), (across, down)
+    return best[1]
+
+
+def _dot(base, lanes, cores, batch, m, n, k):
+    """Both contiguous along k: near-square tiles of VW sums; the longer side is cut into one piece a core, or four if long."""
+    dm = 1
+    while dm * 2 <= lanes and (dm < m and (dm * dm < lanes or dm * 2 > n * 2)):
+        dm *= 2
+    dn = lanes // dm
+    pieces = cores * (4 if m * n * k > 4e6 else 1)
+    ic, jc = m, n
+    if n >= m:
+        jc = ceil(ceil(n / pieces) / dn) * dn
+    else:
+        ic = ceil(ceil(m / pieces) / dm) * dm
+    defines = dict(base, VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
+    return dict(kernel="matmul", defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch), group=(1, 1, 1))
+
+
+# ---- GPU -------------------------------------------------------------------------------------------------------------
+
+@lru_cache(4096)
+def _gpu(runtime, units, local, most, batch, m, n, k, size, table):
+    """The largest tile that still gives every compute unit one; doubles halve the depth."""
+    t = dict(table)
+    for bm, bn, bk, tm, tn in t["tiles"]:
+        bk = bk if size == 4 else bk // 2
+        tiles, items = ceil(m / bm) * ceil(n / bn), (bm // tm) * (bn // tn)
+        fits = items <= most and 2 * bk * (bm + bn + 8) * size <= local
+        if fits and tiles * batch >= t["fill"] * units:
+            break
+    defines = dict(VARIANT="TILE", VW=4, USE_FMA=1, BM=bm, BN=bn, BK=bk, TM=tm, TN=tn)
+    if runtime == "nvidia":
+        defines["CAST_LOADS"] = ""
+    return dict(kernel="matmul", defines=defines, grid=(tiles * items, 1, batch), group=(items, 1, 1))
