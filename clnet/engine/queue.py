@@ -17,6 +17,7 @@ from .transfers import Transfers
 SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 5e-3  # seconds
 # Up to here nobody notices that Ctrl-C waits; above, polling costs less than a percent.
 UNNOTICED = 20e-3
+STREAK = 4
 
 
 class _Lane:
@@ -26,7 +27,7 @@ class _Lane:
         self.commands = commands
         self.copying: deque[tuple[Any, np.ndarray[Any, Any]]] = deque()
         self.waited_at = 0.0
-        self.last_wait = 1.0
+        self.short_waits = 0
 
 
 class Queue:
@@ -110,7 +111,7 @@ class Queue:
     def _expect_short(self, lane: _Lane) -> bool:
         # A CPU runtime lets the thread that blocks do the work (8 µs a launch), while one that polls waits for workers
         # to wake (110 µs); but a blocked thread is deaf. So: block while waits have been short and close together.
-        return lane.last_wait < UNNOTICED and time.perf_counter() - lane.waited_at < UNNOTICED
+        return lane.short_waits >= STREAK and time.perf_counter() - lane.waited_at < UNNOTICED
 
     def _timed(self, lane: _Lane, wait: Any) -> None:
         start = time.perf_counter()
@@ -118,7 +119,7 @@ class Queue:
             wait()
         finally:
             lane.waited_at = time.perf_counter()
-            lane.last_wait = lane.waited_at - start
+            lane.short_waits = lane.short_waits + 1 if lane.waited_at - start < UNNOTICED else 0
 
     def upload(self, buffer: Any, array: np.ndarray[Any, Any], offset: int = 0, *, wait: bool = True) -> Any:
         """Host to device, in C order, at `offset` bytes; returns the cl.Event.
