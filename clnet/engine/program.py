@@ -9,6 +9,7 @@ import re
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -75,8 +76,14 @@ class ProgramCache:
         self._facts = [LAYOUT, *facts, prepare().pocl.now, package_version(), forced, _instructions(device)]
         import pyopencl as cl
 
+        _living.add(self)
         # Attributed to the caller's caller, so this hides only warnings of builds that clnet makes.
         warnings.filterwarnings("ignore", category=cl.CompilerWarning, module=r"clnet\.engine\.program")
+
+    @staticmethod
+    def living() -> list[ProgramCache]:
+        """The caches of this process, for `clnet doctor`."""
+        return sorted(_living, key=lambda cache: cache.device.key)
 
     def key(self, source: str, options: Sequence[str] = ()) -> str:
         text = json.dumps([self._facts, list(options), source])
@@ -211,3 +218,6 @@ class ProgramCache:
 def _call(build: Any, options: bytes) -> None:
     # pyopencl warns of compiler output in the name of the caller's caller: that must be this module.
     build(options, None)
+
+
+_living: weakref.WeakSet[ProgramCache] = weakref.WeakSet()
