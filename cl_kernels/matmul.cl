@@ -30,7 +30,7 @@
 //           each item: TM x TN sums, in chunks of VW rows and VW columns that are BM / TM * VW (BN / TN * VW) apart
 //   Lanes load along the contiguous dimension of each operand, so all transpositions coalesce; any stride is right.
 //   Local memory 2 * BK * (BM + BN + 2 * VW) elements. Assumes VW divides TM and TN, LANES_N divides BN / TN,
-//   LANES_M divides BM / TM, ITEMS divides BK * BM and BK * BN, STATIC local memory of that size. Stores are scalar.
+//   LANES_M divides BM / TM, BK BM BN each divide ITEMS, ITEMS divides BK * BM and BK * BN. Stores are scalar.
 
 #define PANEL 1
 #define DOT 2
@@ -331,42 +331,42 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #define W_LOADS (BK * BN / ITEMS)
 #define MS ((M + BM - 1) / BM)
 #define NS ((N + BN - 1) / BN)
-// Which element of a block item t loads in round i: consecutive items along the contiguous dimension.
-#define X_AT_K(e) (X_K == 1 ? (e) % BK : (e) / BM)
-#define X_AT_M(e) (X_K == 1 ? (e) / BK : (e) % BM)
-#define W_AT_K(e) (W_K == 1 ? (e) % BK : (e) / BN)
-#define W_AT_N(e) (W_K == 1 ? (e) / BK : (e) % BN)
+// Item t loads elements t, t + ITEMS .. of a block, counted along the contiguous dimension: (m, k) of the first, steps of the rest.
+#define X_M0 (X_K == 1 ? t / BK : t % BM)
+#define X_K0 (X_K == 1 ? t % BK : t / BM)
+#define X_DM(i) (X_K == 1 ? (i) * (ITEMS / BK) : 0)
+#define X_DK(i) (X_K == 1 ? 0 : (i) * (ITEMS / BM))
+#define W_N0 (W_K == 1 ? t / BK : t % BN)
+#define W_K0 (W_K == 1 ? t % BK : t / BN)
+#define W_DN(i) (W_K == 1 ? (i) * (ITEMS / BK) : 0)
+#define W_DK(i) (W_K == 1 ? 0 : (i) * (ITEMS / BN))
 #define INSIDE(i, size, block) (((size) > 0 && (size) % (block) == 0) || (i) < (size))
 
 #define FETCH(k0)                                                                                          \
-    UNROLL for (int i = 0; i < X_LOADS; i++) {                                                  \
-        const size_t e = t + i * ITEMS, k = (k0) + X_AT_K(e), m = m0 + X_AT_M(e);                          \
-        x_next[i] = INSIDE(m, M, BM) && INSIDE(k, K, BK) ? x[m * X_M + k * X_K] : 0;                       \
-    }                                                                                                      \
-    UNROLL for (int i = 0; i < W_LOADS; i++) {                                                  \
-        const size_t e = t + i * ITEMS, k = (k0) + W_AT_K(e), n = n0 + W_AT_N(e);                          \
-        w_next[i] = INSIDE(n, N, BN) && INSIDE(k, K, BK) ? w[k * W_K + n * W_N] : 0;                       \
-    }
-#define DEPOSIT(now)                                                                                      \
-    UNROLL for (int i = 0; i < X_LOADS; i++) {                                                  \
-        const int e = t + i * ITEMS; xs[(now) * BK * XS_K + X_AT_K(e) * XS_K + X_AT_M(e)] = x_next[i];    \
-    }                                                                                                      \
-    UNROLL for (int i = 0; i < W_LOADS; i++) {                                                  \
-        const int e = t + i * ITEMS; ws[(now) * BK * WS_K + W_AT_K(e) * WS_K + W_AT_N(e)] = w_next[i];    \
-    }
+    UNROLL for (int i = 0; i < X_LOADS; i++)                                                               \
+        x_next[i] = INSIDE(m0 + X_M0 + X_DM(i), M, BM) && INSIDE((k0) + X_K0 + X_DK(i), K, BK)             \
+            ? x[(size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K] : 0;                                        \
+    UNROLL for (int i = 0; i < W_LOADS; i++)                                                               \
+        w_next[i] = INSIDE(n0 + W_N0 + W_DN(i), N, BN) && INSIDE((k0) + W_K0 + W_DK(i), K, BK)             \
+            ? w[(size_t)W_DN(i) * W_N + (size_t)W_DK(i) * W_K] : 0;                                        \
+    x += (size_t)BK * X_K;                                                                                 \
+    w += (size_t)BK * W_K;
+#define DEPOSIT(now)                                                                                       \
+    UNROLL for (int i = 0; i < X_LOADS; i++) xs[((now) * BK + X_K0 + X_DK(i)) * XS_K + X_M0 + X_DM(i)] = x_next[i]; \
+    UNROLL for (int i = 0; i < W_LOADS; i++) ws[((now) * BK + W_K0 + W_DK(i)) * WS_K + W_N0 + W_DN(i)] = w_next[i];
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) {
     BEGIN
     __local T xs[2 * BK * XS_K] __attribute__((aligned(64)));
     __local T ws[2 * BK * WS_K] __attribute__((aligned(64)));
-    const int t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);
-    const int across = BN / TN / LANES_N;
-    const int tm = (warp / across * LANES_M + lane / LANES_N) * VW, tn = (warp % across * LANES_N + lane % LANES_N) * VW;
+    const uint t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);
+    const uint across = BN / TN / LANES_N;
+    const uint tm = (warp / across * LANES_M + lane / LANES_N) * VW, tn = (warp % across * LANES_N + lane % LANES_N) * VW;
     const size_t batch = get_global_id(2), g = get_group_id(0), first = g / (STRIPE * NS) * STRIPE;
     const size_t stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = g % (STRIPE * NS);
     const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN;
-    x += X_BATCH(batch);
-    w += W_BATCH(batch);
+    x += X_BATCH(batch) + (m0 + X_M0) * X_M + (size_t)X_K0 * X_K;
+    w += W_BATCH(batch) + (n0 + W_N0) * W_N + (size_t)W_K0 * W_K;
 
     T sum[TM][TN];
     UNROLL for (int i = 0; i < TM; i++)
@@ -375,7 +375,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
     FETCH(0)
     DEPOSIT(0)
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t k0 = BK, now = 0; ; k0 += BK, now ^= 1) {
+    uint now = 0;
+    for (size_t k0 = BK; ; k0 += BK, now ^= 1) {
         const bool more = k0 < K;
         if (more) { FETCH(k0) }
         __local const T* xh = xs + now * BK * XS_K + tm;

@@ -1,0 +1,229 @@
+"""Launch -> OpenCL C: maps and kernels. Each pointwise op is one inline function; a fused kernel calls them in turn."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import math
+import re
+import string
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import ctypes as ct
+from .emit import Emitter, Params, Value, integer_helpers
+from .graph import Node
+from .index import Expr, Flat, Index, var, variables
+from .schedule import Launch, Schedule, operand
+
+MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
+GPU_GROUP = 256
+
+
+@dataclass
+class Stage:
+    """One kernel of a hand-written .cl file, as the op's launch function asks for it.
+
+    kernel    function name in the file           defines   macros, printed in order
+    grid      global size                         group     local size or None
+    domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
+    lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
+    final     whether this stage writes the result
+    """
+
+    kernel: str
+    defines: dict[str, Any]
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None = None
+    domain: tuple[int, ...] = ()
+    lanes: int = 1
+    scratch: dict[str, int] = field(default_factory=dict)
+    final: bool = True
+    file: str = ""
+
+
+@dataclass
+class Source:
+    """A program to build and how to launch it."""
+
+    name: str
+    text: str
+    params: Params
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None
+
+
+@functools.cache
+def kernel_file(name: str) -> str:
+    return importlib.resources.files("cl_kernels").joinpath(name).read_text("utf-8")
+
+
+def template(stem: str, **fields: Any) -> str:
+    """A skeleton from cl_kernels/templates with its fields filled in."""
+    return string.Template(kernel_file(f"templates/{stem}.cl")).substitute({k: str(v) for k, v in fields.items()})
+
+
+def indent(lines: list[str], depth: int) -> str:
+    return "\n".join("    " * depth + line for line in lines)
+
+
+def finish(text: str) -> str:
+    """Puts the helper definitions that the text needs in front of it."""
+    integers = integer_helpers(text)
+    return "\n".join(part for part in (ct.helpers(text + integers), integers, text) if part)
+
+
+def launch_name(launch: Launch) -> str:
+    """A readable kernel name: the ops it computes, cores first."""
+    names = [n.op.name for n in (*launch.cores, *launch.stores) if n.op]
+    return re.sub(r"\W", "_", "_".join(dict.fromkeys(names))[:48]) or "copy"
+
+
+def in_memory(plan: Schedule, launch: Launch) -> Any:
+    """What the kernels of this launch read from memory: leaves and what other launches stored."""
+
+    def test(n: Node) -> bool:
+        return n.kind in ("leaf", "assemble") or (n in plan.stored and plan.home[n] is not launch)
+
+    return test
+
+
+def store_lines(emitter: Emitter, launch: Launch, flat: Expr) -> None:
+    """Emits the values of the launch's outputs at row-major element `flat`, then their stores."""
+    values = []
+    for n in launch.stores:
+        source = emitter.given.get(n) or _own(emitter, n, flat)
+        values.append((n, source))
+    for n, v in values:
+        lanes = emitter.lanes
+        text = v.name if v.lanes == lanes else f"({ct.vector(ct.REGISTER[v.dtype], lanes)})({v.name})"
+        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes))
+
+
+def _own(emitter: Emitter, n: Node, flat: Expr) -> Value:
+    """A stored node computed here (a stored view is a copy: its value is its input's)."""
+    return emitter.at(n, flat)
+
+
+# --- maps
+def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
+    """A kernel that computes the launch's outputs element by element."""
+    domain = launch.domain
+    k = _choose_split(plan, launch, device)
+    outer, inner = math.prod(domain[:k]), math.prod(domain[k:])
+    cpu = device.kind != "gpu"
+    width = device.vector_width if cpu else 1
+    params, functions = Params(), dict[str, str]()
+    flat = var("o", outer) * inner + var("j", inner)
+
+    def body(lanes: int) -> list[str]:
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes)
+        store_lines(e, launch, flat)
+        return e.lines
+
+    vector_body = body(width) if width > 1 and inner >= width else []
+    scalar_body = body(1)
+    fields = dict(functions="\n".join(functions.values()), name=f"map_{launch_name(launch)}", O=outer, J=inner, W=width)
+    if not cpu:
+        text = template("map_gpu", params=params.declaration(), begin=params.begin(), scalar_body=indent(scalar_body, 1), **fields)
+        return Source(fields["name"], finish(text), params, (-(-outer * inner // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
+    items_o, items_j = _share(outer, inner, width, device.compute_units)
+    chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
+    loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"] if vector_body else []
+    text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j, chunk_o=chunk_o, chunk_j=chunk_j,
+                    vector_loop=indent(loop, 2), scalar_body=indent(scalar_body, 3), **fields)
+    return Source(fields["name"], finish(text), params, (items_j, items_o), (1, 1))
+
+
+def _share(outer: int, inner: int, width: int, units: int) -> tuple[int, int]:
+    """(work-items over rows, over columns): none below MAP_CHUNK elements, about four per core above."""
+    total = max(1, min(units * 4, outer * inner // MAP_CHUNK))
+    rows = min(outer, total)
+    columns = max(1, min(-(-total // rows), inner // max(width, 1)))
+    if columns > 1:
+        chunk = -(-inner // columns // width) * width
+        columns = -(-inner // chunk)
+    return -(-outer // -(-outer // max(rows, 1))) if outer else 1, columns
+
+
+def _choose_split(plan: Schedule, launch: Launch, device: Any) -> int:
+    """How many leading axes the outer loop takes: the fewest that make every access contiguous or constant along the lanes."""
+    best, best_score = max(len(launch.domain) - 1, 0), -1.0
+    for k in range(len(launch.domain)):
+        outer, inner = math.prod(launch.domain[:k]), math.prod(launch.domain[k:])
+        score = nice_share(plan, launch, launch.stores, var("o", outer) * inner + var("j", inner), "j")
+        if inner == 1 and k:
+            break
+        if score > best_score:
+            best, best_score = k, score
+        if score == 1.0:
+            break
+    return best
+
+
+def nice_share(plan: Schedule, launch: Launch, nodes: list[Node], flat: Expr, lane: str) -> float:
+    """Share of the loads that are contiguous along `lane` or independent of it, from a dry run of the emitter."""
+    e = Emitter(Params(), {}, in_memory(plan, launch))
+    e.given.update({core: Value("core", core.spec.dtype, 1) for core in launch.cores})
+    for n in nodes:
+        if n not in e.given:
+            e.at(n, flat)
+    good = [ld.flat.coefficient(lane) in (0, 1) and not any(lane in variables(c.expr) for c in ld.conditions) for ld in e.loads]
+    return sum(good) / len(good) if good else 1.0
+
+
+# --- hand-written kernels
+def kernel_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
+    """The stages of a kernel op, with the fused epilogue written in front of its .cl file."""
+    (core,) = launch.cores
+    assert core.op is not None and core.stages is not None
+    scratch: dict[str, int] = {}
+    for stage in core.stages:
+        for name, size in stage.scratch.items():
+            scratch[name] = max(size, scratch.get(name, 0))
+    return [_kernel_source(plan, launch, core, stage, scratch, device) for stage in core.stages]
+
+
+def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scratch: dict[str, int], device: Any) -> Source:
+    assert core.op is not None
+    params, functions = Params(scratch=scratch), dict[str, str]()
+    for arg, i in zip(core.op.args, core.inputs, strict=True):
+        node = operand(core, i)[0]
+        # The same tensor twice (x @ x) needs two names for one pointer.
+        if node in params.reads:
+            stage.defines.setdefault(arg, params.reads[node])
+        else:
+            params.names[node] = arg
+            params.read(node)
+    tail = _epilogue(plan, launch, core, stage, params, functions) if stage.final else ""
+    defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
+    head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
+    text = "\n".join([kernel_file("include/vector.h"), *functions.values(), tail, head, kernel_file(stage.file or core.op.cl)])
+    vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
+    if device.runtime == "nvidia":
+        vectors += "#define CAST_LOADS\n"
+    return Source(stage.kernel, vectors + defines + finish(text), params, stage.grid, stage.group)
+
+
+def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str]) -> str:
+    """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory."""
+    names = [f"c{a}" for a in range(len(stage.domain))]
+    flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
+    bodies = {}
+    for lanes in {1, stage.lanes}:
+        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes)
+        e.given[core] = Value("v", core.spec.dtype, lanes)
+        store_lines(e, launch, flat)
+        bodies[lanes] = indent(e.lines, 1)
+    pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.reads.items()]
+    pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]
+    pointers += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in params.scalars.items()]
+    arguments = [*params.reads.values(), *params.writes.values(), *params.scalars.values()]
+    coordinates, text = ", ".join(f"const size_t {c}" for c in names), []
+    for lanes, body in bodies.items():
+        kind, suffix = ct.vector(ct.REGISTER[core.spec.dtype], lanes), "" if lanes == 1 else "_v"
+        text.append(f"inline void epilogue{suffix}({coordinates}, const {kind} v, {', '.join(pointers)}) {{\n{body}\n}}")
+        text.append(f"#define EPILOGUE{suffix.upper()}({', '.join(names)}, v) epilogue{suffix}({', '.join(names)}, v, {', '.join(arguments)})")
+    return "\n".join(text)
+
+

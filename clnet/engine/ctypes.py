@@ -1,0 +1,106 @@
+"""OpenCL C types: how a dtype is stored, what it is computed in, and the conversions between, for any vector width."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+STORAGE = {
+    "float32": "float", "float64": "double", "float16": "half", "bfloat16": "ushort", "bool": "uchar",
+    "int8": "char", "int16": "short", "int32": "int", "int64": "long",
+    "uint8": "uchar", "uint16": "ushort", "uint32": "uint", "uint64": "ulong",
+}
+REGISTER = STORAGE | {"float16": "float", "bfloat16": "float"}
+MASK = {"float": "int", "double": "long", "char": "char", "uchar": "char", "short": "short", "ushort": "short",
+        "int": "int", "uint": "int", "long": "long", "ulong": "long"}
+LIMITS = {"char": ("CHAR_MIN", "CHAR_MAX"), "uchar": ("0", "UCHAR_MAX"), "short": ("SHRT_MIN", "SHRT_MAX"), "ushort": ("0", "USHRT_MAX"),
+          "int": ("INT_MIN", "INT_MAX"), "uint": ("0", "UINT_MAX"), "long": ("LONG_MIN", "LONG_MAX"), "ulong": ("0", "ULONG_MAX"),
+          "float": ("-INFINITY", "INFINITY"), "double": ("-INFINITY", "INFINITY")}
+
+
+def vector(ctype: str, lanes: int) -> str:
+    return ctype if lanes == 1 else f"{ctype}{lanes}"
+
+
+def literal(value: Any, dtype: str) -> str:
+    """The C literal of a number in the register type of dtype."""
+    ctype = REGISTER[dtype]
+    if ctype in ("float", "double"):
+        v = float(value)
+        if math.isinf(v) or math.isnan(v):
+            return "NAN" if v != v else "INFINITY" if v > 0 else "(-INFINITY)"
+        suffix = "f" if ctype == "float" else ""
+        text = f"{v!r}{suffix}" if "." in repr(v) or "e" in repr(v) else f"{v!r}.0{suffix}"
+        return text if v >= 0 else f"({text})"
+    if ctype == "long" and int(value) == -(2**63):
+        return "LONG_MIN"
+    suffix = {"ulong": "UL", "long": "L", "uint": "u"}.get(ctype, "")
+    return f"{int(value)}{suffix}" if int(value) >= 0 else f"({int(value)}{suffix})"
+
+
+def load(pointer: str, at: str, dtype: str, lanes: int) -> str:
+    """An expression of the register type: `lanes` contiguous elements from pointer + at."""
+    where = f"{pointer} + {at}" if at != "0" else pointer
+    if dtype == "float16":
+        return f"vload_half({at}, {pointer})" if lanes == 1 else f"vload_half{lanes}(0, {where})"
+    raw = f"{pointer}[{at}]" if lanes == 1 else f"vload{lanes}(0, {where})"
+    if dtype == "bfloat16":
+        return f"as_{vector('float', lanes)}(convert_{vector('uint', lanes)}({raw}) << 16)"
+    return raw
+
+
+def store(value: str, pointer: str, at: str, dtype: str, lanes: int) -> str:
+    """A statement that writes a register value."""
+    where = f"{pointer} + {at}" if at != "0" else pointer
+    if dtype == "float16":
+        return f"vstore_half_rte({value}, {at}, {pointer});" if lanes == 1 else f"vstore_half{lanes}_rte({value}, 0, {where});"
+    if dtype == "bfloat16":
+        value = f"to_bfloat16_{lanes}({value})"
+    return f"{pointer}[{at}] = {value};" if lanes == 1 else f"vstore{lanes}({value}, 0, {where});"
+
+
+def convert(value: str, have: str, want: str, lanes: int) -> str:
+    """A register value of dtype `have` as a register value of dtype `want`, rounded to it where it is narrower."""
+    source, target = REGISTER[have], REGISTER[want]
+    if want == "bool" and have != "bool":
+        return f"BOOL_{vector(source, lanes)}({value} != 0)"
+    if want in ("float16", "bfloat16") and have != want:
+        single = value if source == "float" else f"convert_{vector('float', lanes)}({value})"
+        return f"round_{want}_{lanes}({single})"
+    return value if source == target else f"convert_{vector(target, lanes)}({value})"
+
+
+def helpers(text: str) -> str:
+    """Definitions of the macros and functions that `text` mentions, for each type and width it mentions them with."""
+    import re
+
+    out = []
+    for word, ctype, lanes in sorted(set(re.findall(r"\b(TEST|BOOL)_([a-z]+)(\d*)\b", text))):
+        mask = vector(MASK[ctype], int(lanes or 1))
+        if word == "TEST":
+            out.append(f"#define TEST_{ctype}{lanes}(b) ({f'convert_{mask}(b)' if lanes else '(b)'} != 0)")
+        else:
+            out.append(f"#define BOOL_{ctype}{lanes}(c) {f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
+    for name, lanes in sorted(set(re.findall(r"\b(to_bfloat16|round_bfloat16|round_float16)_(\d+)\b", text))):
+        if f"to_bfloat16_{lanes}" not in "".join(out) and "bfloat16" in name:
+            out.append(_to_bfloat16(int(lanes)))
+        if name == "round_bfloat16":
+            f, u = vector("float", int(lanes)), vector("uint", int(lanes))
+            out.append(f"inline {f} round_bfloat16_{lanes}({f} x) {{ return as_{f}(convert_{u}(to_bfloat16_{lanes}(x)) << 16); }}")
+        if name == "round_float16":
+            out.append(_round_float16(int(lanes)))
+    return "\n".join(out)
+
+
+def _to_bfloat16(lanes: int) -> str:
+    """Round to nearest even on the bits; NaN stays NaN (adding the rounding bias could carry it to infinity)."""
+    f, u, s = (vector(t, lanes) for t in ("float", "uint", "ushort"))
+    return (f"inline {s} to_bfloat16_{lanes}({f} x) {{\n    const {u} b = as_{u}(x);\n"
+            f"    return convert_{s}(x != x ? ({u})(0x7fc0u) : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);\n}}")
+
+
+def _round_float16(lanes: int) -> str:
+    f = vector("float", lanes)
+    put, get = (f"vstore_half{lanes}_rte(x, 0, (half*)t)", f"vload_half{lanes}(0, (const half*)t)") if lanes > 1 else (
+        "vstore_half_rte(x, 0, (half*)t)", "vload_half(0, (const half*)t)")
+    return f"inline {f} round_float16_{lanes}({f} x) {{ ushort t[{lanes}]; {put}; return {get}; }}"

@@ -1,0 +1,249 @@
+"""The body of a kernel: demand-driven emission of the C statements that compute nodes at an index.
+
+A value is scalar or a vector of `lanes` consecutive values of the lane variable. Loads pick their form from the index:
+contiguous along the lanes -> vector load; independent of it -> scalar; else lane by lane.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..spec import promote
+from . import ctypes as ct
+from .graph import Node
+from .index import Condition, Expr, Flat, Index, variables
+
+PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
+
+
+@dataclass
+class Params:
+    """The parameter list of a kernel: nodes read and written (pointer and element offset each), and scalars."""
+
+    reads: dict[Node, str] = field(default_factory=dict)
+    writes: dict[Node, str] = field(default_factory=dict)
+    scalars: dict[tuple[Any, str], str] = field(default_factory=dict)
+    scratch: dict[str, int] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+
+    def read(self, node: Node) -> str:
+        return self.reads.setdefault(node, self.names.get(node) or f"in{len(self.reads)}")
+
+    def write(self, node: Node) -> str:
+        return self.writes.setdefault(node, f"out{len(self.writes)}")
+
+    def scalar(self, value: Any, dtype: str) -> str:
+        if value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool):
+            return ct.literal(value, dtype)
+        return self.scalars.setdefault((value, dtype), f"k{len(self.scalars)}")
+
+    def declaration(self) -> str:
+        out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at" for n, p in self.reads.items()]
+        out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at" for n, p in self.writes.items()]
+        out += [f"__global float* restrict {s}" for s in self.scratch]
+        out += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in self.scalars.items()]
+        return ", ".join(out)
+
+    def begin(self) -> str:
+        """Statements that apply the offsets."""
+        out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;" for n, p in self.reads.items()]
+        out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;" for n, p in self.writes.items()]
+        return " ".join(out)
+
+
+@dataclass
+class Load:
+    """A memory access as the emitter met it: what a dry run reports so that the loop order can be chosen."""
+
+    node: Node
+    flat: Expr
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    name: str
+    dtype: str
+    lanes: int
+
+
+class Emitter:
+    """Emits into `lines`; `functions` collects the inline functions of the ops used."""
+
+    def __init__(self, params: Params, functions: dict[str, str], in_memory: Any, lane: str = "", lanes: int = 1, prefix: str = "t") -> None:
+        self.params, self.functions, self.in_memory = params, functions, in_memory
+        self.lane, self.lanes, self.prefix = lane, lanes, prefix
+        self.lines: list[str] = []
+        self.loads: list[Load] = []
+        self.memo: dict[Any, Value] = {}
+        self.given: dict[Node, Value] = {}
+
+    def at(self, node: Node, flat: Expr) -> Value:
+        """node at row-major element `flat`."""
+        return self.emit(node, Flat(flat).unflatten(node.shape))
+
+    def emit(self, node: Node, ix: Index, guards: tuple[Condition, ...] = ()) -> Value:
+        if node in self.given:
+            return self.given[node]
+        key = (node, ix, guards)
+        if key not in self.memo:
+            self.memo[key] = self._emit(node, ix, guards)
+        return self.memo[key]
+
+    def _emit(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        if self.in_memory(node):
+            return self._load(node, ix, guards)
+        if node.kind == "view":
+            return self._view(node, ix, guards)
+        assert node.op is not None and node.kind == "pointwise", f"{node} has no value here"
+        if node.op.name == "full":
+            return Value(self.params.scalar(node.attrs["value"], node.spec.dtype), node.spec.dtype, 1)
+        if node.op.name == "arange":
+            return self._arange(node, ix)
+        values = [self.emit(i, self._broadcast(ix, i), guards) for i in node.inputs]
+        return self._call(node, values)
+
+    def _broadcast(self, ix: Index, i: Node) -> Index:
+        return ix.drop(len(ix) - len(i.shape)).clamp(i.shape)
+
+    def _new(self, ctype: str, lanes: int, text: str, dtype: str) -> Value:
+        name = f"{self.prefix}{len(self.lines)}"
+        self.lines.append(f"const {ct.vector(ctype, lanes)} {name} = {text};")
+        return Value(name, dtype, lanes)
+
+    def _moves(self, *exprs: Expr) -> bool:
+        return any(self.lane in variables(e) for e in exprs)
+
+    # --- loads
+    def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        flat = ix.flatten(node.shape).expr
+        self.loads.append(Load(node, flat, guards))
+        pointer, dtype = self.params.read(node), node.spec.dtype
+        step = flat.coefficient(self.lane) if self.lane else 0
+        moving_guard = self._moves(*(g.expr for g in guards))
+        if self.lanes == 1 or (step == 0 and not moving_guard):
+            return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
+        if step == 1 and not moving_guard:
+            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes), dtype, self.lanes, guards)
+        return self._lanewise(pointer, flat, dtype, guards)
+
+    def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:
+        ctype = ct.REGISTER[dtype]
+        if not guards:
+            return self._new(ctype, lanes, text, dtype)
+        name = f"{self.prefix}{len(self.lines)}"
+        kind = ct.vector(ctype, lanes)
+        self.lines.append(f"{kind} {name} = ({kind})(0); if ({' && '.join(g.c() for g in guards)}) {name} = {text};")
+        return Value(name, dtype, lanes)
+
+    def _lanewise(self, pointer: str, flat: Expr, dtype: str, guards: tuple[Condition, ...]) -> Value:
+        ctype, name = ct.REGISTER[dtype], f"{self.prefix}{len(self.lines)}"
+        rename = {self.lane: "jl"}
+        one = ct.load(pointer, flat.c(rename), dtype, 1)
+        if guards:
+            one = f"({' && '.join(g.c(rename) for g in guards)}) ? {one} : ({ctype})(0)"
+        self.lines.append(f"{ctype} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = {one}; }} "
+                          f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        return Value(name, dtype, self.lanes)
+
+    # --- views
+    def _view(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        assert node.op is not None
+        inner, conditions = node.op.index(ix, node.inputs[0].shape, node.shape, **node.attrs)  # type: ignore[attr-defined]
+        value = self.emit(node.inputs[0], inner, guards + tuple(c for c in conditions if c not in guards))
+        if not conditions:
+            return value
+        return self._select(value, tuple(conditions), node.attrs.get("value", 0))
+
+    def _select(self, value: Value, conditions: tuple[Condition, ...], other: Any) -> Value:
+        ctype = ct.REGISTER[value.dtype]
+        rest = self.params.scalar(other, value.dtype)
+        if self.lanes == 1 or not self._moves(*(c.expr for c in conditions)):
+            kind = ct.vector(ctype, value.lanes)
+            return self._new(ctype, value.lanes, f"({' && '.join(c.c() for c in conditions)}) ? {value.name} : ({kind})({rest})", value.dtype)
+        mask, name = ct.MASK[ctype], f"{self.prefix}{len(self.lines)}"
+        test = " && ".join(c.c({self.lane: "jl"}) for c in conditions)
+        self.lines.append(f"{mask} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = ({test}) ? 1 : 0; }}")
+        kind = ct.vector(ctype, self.lanes)
+        return self._new(ctype, self.lanes, f"vload{self.lanes}(0, {name}_) != 0 ? {self._splat(value)} : ({kind})({rest})", value.dtype)
+
+    # --- arithmetic
+    def _arange(self, node: Node, ix: Index) -> Value:
+        ctype, dtype = ct.REGISTER[node.spec.dtype], node.spec.dtype
+        (e,) = ix
+        if self.lanes == 1 or not self._moves(e):
+            return self._new(ctype, 1, f"({ctype})({e.c()})", dtype)
+        name = f"{self.prefix}{len(self.lines)}"
+        self.lines.append(f"{ctype} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = ({ctype})({e.c({self.lane: 'jl'})}); }} "
+                          f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        return Value(name, dtype, self.lanes)
+
+    def _splat(self, v: Value) -> str:
+        return v.name if v.lanes == self.lanes else f"({ct.vector(ct.REGISTER[v.dtype], self.lanes)})({v.name})"
+
+    def convert(self, v: Value, dtype: str) -> Value:
+        return Value(ct.convert(v.name, v.dtype, dtype, v.lanes), dtype, v.lanes)
+
+    def _call(self, node: Node, values: list[Value]) -> Value:
+        op, out = node.op, node.spec.dtype
+        assert op is not None
+        lanes = max(v.lanes for v in values)
+        if op.name == "cast":
+            v = self.convert(values[0], out)
+            return self._new(ct.REGISTER[out], v.lanes, v.name, out)
+        if op.name == "detach":
+            return values[0]
+        compute = out if out != "bool" or op.name == "where" else promote(*(v.dtype for v in values))
+        wanted = ["bool" if op.name == "where" and k == 0 else compute for k in range(len(values))]
+        args = [self.convert(v, w) for v, w in zip(values, wanted, strict=True)]
+        texts = [a.name if a.lanes == lanes else f"({ct.vector(ct.REGISTER[a.dtype], lanes)})({a.name})" for a in args]
+        name = self._function(op, compute, wanted, out, lanes)
+        return self._new(ct.REGISTER[out], lanes, f"{name}({', '.join(texts)})", out)
+
+    def _function(self, op: Any, compute: str, wanted: list[str], out: str, lanes: int) -> str:
+        ctype = ct.vector(ct.REGISTER[compute], lanes)
+        name = f"op_{op.name}_{ctype}"
+        if name not in self.functions:
+            params = ", ".join(f"{ct.vector(ct.REGISTER[w], lanes)} {a}" for a, w in zip(op.args, wanted, strict=True))
+            self.functions[name] = f"inline {ct.vector(ct.REGISTER[out], lanes)} {name}({params}) {{ return {expression(op.cl, compute, lanes)}; }}"
+        return name
+
+
+def expression(text: str, dtype: str, lanes: int) -> str:
+    """An op's C text for one type and width: T, TEST, BOOL, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
+    ctype = ct.vector(ct.REGISTER[dtype], lanes)
+    real = ct.REGISTER[dtype] in ("float", "double")
+    integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)", "INVERT": "(x ^ 1)" if dtype == "bool" else "(~x)",
+               "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)"}
+    floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": "floor(x / y)", "FLOORMOD": "(x - y * floor(x / y))", "INVERT": ""}
+    for word, value in (floating if real else integer).items():
+        if word == "ABS" and real:
+            text = text.replace("ABS(", "fabs(")
+        elif value is not None:
+            text = re.sub(rf"\b{word}\([^()]*\)", value, text)
+    text = re.sub(r"\b(TEST|BOOL)\(", lambda m: f"{m[1]}_{ctype}(", text)
+    text = re.sub(r"\bT\b", ctype, text)
+    if ct.REGISTER[dtype] == "float":
+        text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)(?![\w.])", r"\1f", text)
+    return text
+
+
+def integer_helpers(text: str) -> str:
+    """ipow, floordiv and floormod for the types that `text` calls them with. Division by zero gives 0, as in NumPy."""
+    out = []
+    for name, ctype in sorted(set(re.findall(r"\b(ipow|floordiv|floormod)_(\w+)\(", text))):
+        t = ctype
+        signed = not t.startswith("u")
+        fix = f"(r != 0 && ((r ^ y) < 0))" if signed else "(r != r)"
+        if name == "ipow":
+            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = ({t})(1); for (int b = 0; b < 64; ++b) {{ p *= (y & ({t})(1)) != 0 ? x : ({t})(1); x *= x; "
+                       f"y = (y >> ({t})(1)){' & ~(' + t + ')(0)' if signed else ''}; }} return p; }}")
+        elif name == "floordiv":
+            out.append(f"inline {t} floordiv_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
+                       f"return y == 0 ? ({t})(0) : ({fix} ? q - ({t})(1) : q); }}")
+        else:
+            out.append(f"inline {t} floormod_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
+                       f"return y == 0 ? ({t})(0) : ({fix} ? r + y : r); }}")
+    return "\n".join(out)

@@ -1,0 +1,221 @@
+"""Tensors -> Graph: a hash-consed copy of what has to run, with composites and odd dtypes lowered to what the device runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..op import OPS, Op
+from ..spec import Spec
+from ..tensor import Tensor, record, walk
+
+NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
+SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
+
+
+@dataclass(eq=False)
+class Node:
+    """One value of a Graph. `leaf` is its number among the inputs of the plan, or -1."""
+
+    number: int
+    op: Op | None
+    inputs: tuple[Node, ...]
+    attrs: dict[str, Any]
+    spec: Spec
+    leaf: int = -1
+    stages: list[Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        """leaf, pointwise, reduction, view, kernel, assemble (a concatenation by placement) or host (fallback)."""
+        if self.op is None:
+            return "leaf"
+        if self.op.kind in ("kernel", "composite"):
+            return "kernel" if self.stages is not None else "host"
+        return self.op.kind
+
+    shape = property(lambda self: self.spec.shape)
+    size = property(lambda self: self.spec.size)
+
+    def __repr__(self) -> str:
+        return f"%{self.number} {self.op.name if self.op else 'leaf'} {self.spec}"
+
+
+@dataclass
+class Graph:
+    """Nodes in topological order; `leaves[i]` is the tensor behind leaf i; `outputs` are the nodes asked for."""
+
+    nodes: list[Node] = field(default_factory=list)
+    leaves: list[Tensor] = field(default_factory=list)
+    outputs: list[Node] = field(default_factory=list)
+
+
+def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple[tuple[Any, ...], list[Tensor]]:
+    """A hashable description of the graph's structure, equal for equal work, and the leaves in the order it numbers them."""
+    numbers: dict[int, int] = {}
+    leaves: list[Tensor] = []
+    rows: list[Any] = []
+    for t in walk(roots, stop=known):
+        numbers[id(t)] = len(numbers)
+        if known(t):
+            rows.append(t.spec)
+            leaves.append(t)
+        else:
+            assert t.op is not None
+            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), tuple(t.attrs.items()), t.spec))
+    return (tuple(rows), tuple(numbers[id(r)] for r in roots)), leaves
+
+
+class _Builder:
+    """Interns nodes by (op, inputs, attrs): equal subexpressions become one node."""
+
+    def __init__(self, device: Any, known: Callable[[Tensor], bool]) -> None:
+        self.device, self.known = device, known
+        self.graph = Graph()
+        self.table: dict[Any, Node] = {}
+        self.of: dict[int, Node] = {}
+        self.keep: list[Tensor] = []  # ids in `of` must not be reused while we build
+
+    def node(self, op: Op | None, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec, leaf: int = -1) -> Node:
+        key = (op.name if op else leaf, tuple(n.number for n in inputs), tuple(attrs.items()), spec)
+        if key not in self.table:
+            self.table[key] = Node(len(self.graph.nodes), op, inputs, attrs, spec, leaf)
+            self.graph.nodes.append(self.table[key])
+        return self.table[key]
+
+    def add(self, roots: Sequence[Tensor]) -> list[Node]:
+        for t in walk(roots, stop=lambda t: self.known(t) or id(t) in self.of):
+            if id(t) in self.of:
+                continue
+            self.keep.append(t)
+            if self.known(t):
+                self.of[id(t)] = self.node(None, (), {}, t.spec, len(self.graph.leaves))
+                self.graph.leaves.append(t)
+            else:
+                self.of[id(t)] = self.lower(t)
+        return [self.of[id(r)] for r in roots]
+
+    def lower(self, t: Tensor) -> Node:
+        """t's node, after the rewrites that apply to it."""
+        assert t.op is not None
+        if (rewritten := self.rewrite(t)) is not None:
+            return self.add([rewritten])[0]
+        inputs = tuple(self.of[id(i)] for i in t.inputs)
+        stages = None
+        if t.op.kind in ("kernel", "composite") and t.spec.size:
+            stages = t.op.launch(self.device, [_operand(t.op, n) for n in inputs], **t.attrs) if t.op.launch else None
+            if stages is None and t.op.define is not None:
+                return self.add([t.op.define(*t.inputs, **t.attrs)])[0]
+        node = self.node(t.op, inputs, t.attrs, t.spec)
+        node.stages = stages
+        return node
+
+    def rewrite(self, t: Tensor) -> Tensor | None:
+        assert t.op is not None
+        if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
+            wide = [i.astype("float32") if i.dtype in NARROW else i for i in t.inputs]
+            return record(t.op, tuple(wide), t.attrs).astype(t.dtype)
+        if t.op.kind == "assemble":
+            return _concat(t)
+        if t.op.kind == "reduction":
+            return _split(t, self.device)
+        return None
+
+
+# Kernels that take operands as strided views; the others get contiguous arrays.
+STRIDED: set[str] = {"matmul"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a kernel's launch function may know of an input: its spec and element strides (one per axis, 0 where broadcast)."""
+
+    spec: Spec
+    strides: tuple[int, ...]
+    shape = property(lambda self: self.spec.shape)
+    dtype = property(lambda self: self.spec.dtype)
+
+
+def _operand(op: Op, node: Node) -> Operand:
+    layout = strided(node) if op.name in STRIDED else None
+    return Operand(node.spec, layout[2] if layout else row_major(node.shape))
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Element strides of a contiguous array."""
+    out, s = [], 1
+    for n in reversed(shape):
+        out.append(s)
+        s *= n
+    return tuple(reversed(out))
+
+
+def strided(node: Node) -> tuple[Node, int, tuple[int, ...]] | None:
+    """(base, offset, strides) when a chain of views is an affine walk over its base, else None."""
+    from .index import Index, var
+
+    names = [f"v{a}" for a in range(len(node.shape))]
+    ix, conditions, base = through_views(node, Index(var(v, n) for v, n in zip(names, node.shape, strict=True)))
+    if conditions:
+        return None
+    flat = ix.flatten(base.shape).expr
+    steps = [flat.coefficient(v) for v in names]
+    if any(s is None for s in steps):
+        return None
+    return base, flat.const, tuple(s or 0 for s in steps)
+
+
+def through_views(node: Node, ix: Any) -> tuple[Any, list[Any], Node]:
+    """Coordinates in the first non-view ancestor, and the conditions met on the way (any makes it non-affine)."""
+    conditions: list[Any] = []
+    while node.kind == "view":
+        assert node.op is not None
+        ix, more = node.op.index(ix, node.inputs[0].shape, node.shape, **node.attrs)  # type: ignore[attr-defined]
+        conditions += more
+        node = node.inputs[0]
+    return ix, conditions, node
+
+
+def _concat(t: Tensor) -> Tensor | None:
+    """Few parts, or parts that are not contiguous in the result: a fused sum of zero-padded parts instead of placement."""
+    axis = t.attrs["axis"]
+    if math.prod(t.shape[:axis]) == 1 and len(t.inputs) > 2:
+        return None
+    total, at = None, 0
+    for x in t.inputs:
+        low, high = [0] * t.ndim, [0] * t.ndim
+        low[axis], high[axis] = at, t.shape[axis] - at - x.shape[axis]
+        at += x.shape[axis]
+        part = OPS["pad"](x, low=tuple(low), high=tuple(high), inner=(0,) * t.ndim, value=0) if any((*low, *high)) else x
+        total = part if total is None else (OPS["bit_or"] if t.dtype == "bool" else OPS["add"])(total, part)
+    return total
+
+
+def _split(t: Tensor, device: Any) -> Tensor | None:
+    """A long reduction to few results: partial results first, so that every core or work-group has a share."""
+    (x,), axes = t.inputs, t.attrs["axes"]
+    assert t.op is not None
+    per = x.size // max(t.size, 1)
+    workers = device.compute_units * (1 if device.kind == "cpu" else 32)
+    if len(t.op.fold.init) > 1 or per < SPLIT_FROM or t.size >= workers:  # type: ignore[attr-defined]
+        return None
+    axis = max(axes, key=lambda a: x.shape[a])
+    wanted = [s for s in range(workers, 16 * workers) if x.shape[axis] % s == 0 and x.shape[axis] > s]
+    if not wanted:
+        return None
+    s = wanted[0]
+    shape = (*x.shape[:axis], s, x.shape[axis] // s, *x.shape[axis + 1 :])
+    inner = tuple(a + (a >= axis) for a in axes)
+    partial = record(t.op, (x.reshape(shape),), {"axes": inner})
+    rest = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    kept = (*rest[:axis], s, *rest[axis + 1 :])
+    return record(t.op, (partial.reshape(kept),), {"axes": (axis,)}).astype(t.dtype)
+
+
+def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any) -> Graph:
+    """The graph under `roots`, down to tensors that are already `known` to the engine."""
+    builder = _Builder(device, known)
+    builder.graph.outputs = builder.add(roots)
+    return builder.graph

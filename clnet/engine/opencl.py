@@ -1,0 +1,232 @@
+"""The engine on an OpenCL device: plans are cached by graph structure, buffers come from the pool, nothing leaves silently."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from ..spec import Spec, np_dtype
+from ..tensor import Tensor, eager
+from . import graph as graphs
+from .device import Device, check_not_forked
+from .faults import translated
+from .memory import Block, Pool
+from .plan import Place, Plan, Step, make_plan
+from .program import ProgramCache
+from .queue import Queue
+
+PLANS = 512  # plans kept per engine
+
+
+class DeviceArray:
+    """Storage on a device: a block of the pool, shared by the tensors that alias it."""
+
+    __slots__ = ("block", "engine", "spec")
+
+    def __init__(self, engine: OpenCLEngine, block: Block, spec: Spec) -> None:
+        self.engine, self.block, self.spec = engine, block, spec
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value on the host: one counted transfer, and the wait for it."""
+        return self.engine.download(self.block, self.spec)
+
+
+class Bound:
+    """A plan's kernels for one thread: a cl.Kernel must not be shared (clSetKernelArg is the one call that is not safe)."""
+
+    def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
+        import pyopencl as cl
+
+        self.plan = plan
+        self.kernels = []
+        for step in plan.steps:
+            if step.host is None:
+                program = engine.programs.get(step.text, name=step.name)
+                with translated(f"kernel {step.name}"):
+                    self.kernels.append(cl.Kernel(program, step.name))
+            else:
+                self.kernels.append(None)
+
+    def set_args(self, buffers: Any) -> None:
+        """Presets every argument; `buffers(place)` gives the cl.Buffer of a place."""
+        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+            if kernel is not None:
+                for k, (kind, value) in enumerate(step.args):
+                    kernel.set_arg(k, value if kind == "value" else buffers(value))
+
+
+class OpenCLEngine:
+    """Runs recorded graphs on one device."""
+
+    def __init__(self, device: Device) -> None:
+        check_not_forked()
+        self.device = device
+        self.programs = ProgramCache(device)
+        self.queue = Queue(device)
+        self.transfers = self.queue.transfers
+        self.pool = Pool(device, flush=self.queue.finish, settle=self.queue.settle)
+        self.plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.launches = 0
+        self.fallbacks: dict[str, int] = {}
+        self.profile: list[Any] | None = None
+        self._local = threading.local()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return self.device.key
+
+    # --- values
+    def known(self, t: Tensor) -> bool:
+        """Whether t is an input of the plan: a leaf, or computed on this engine before."""
+        return t.op is None or (t.storage is not None and t.storage.engine is self)
+
+    def run(self, tensors: Sequence[Tensor]) -> None:
+        """Computes what the tensors need and gives each storage here. One plan, one pass, no wait."""
+        check_not_forked()
+        todo = [t for t in dict.fromkeys(tensors) if not self.known(t)]
+        for t in tensors:
+            if t.op is None:
+                self.upload(t)
+        if not todo:
+            return
+        with eager(False):
+            plan, leaves = self.plan_for(todo)
+            blocks = self.execute(plan, [self.upload(leaf) for leaf in leaves])
+        for t, place in zip(todo, plan.outputs, strict=True):
+            t.storage = DeviceArray(self, blocks[place.number] if place.kind == "out" else leaves[place.number].storage.block, t.spec)
+
+    def values(self, tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
+        """The values on the host."""
+        waiting = [t for t in tensors if t.value is None]
+        self.run(waiting)
+        return [t.value if t.value is not None else t.storage.numpy() for t in tensors]
+
+    def upload(self, leaf: Tensor) -> Block:
+        """The block that holds a leaf here, filled on first use."""
+        if leaf.storage is not None and leaf.storage.engine is self:
+            block: Block = leaf.storage.block
+            return block
+        value = leaf.value if leaf.value is not None else leaf.storage.numpy() if leaf.storage is not None else None
+        if value is None:
+            raise ShapeError(f"{self}: expected a value for the placeholder {leaf.name or leaf.spec}; got none; feed it.")
+        self.check_dtype(leaf.dtype)
+        value = np.asarray(value, np_dtype(leaf.dtype))
+        block = self.pool.alloc(leaf.spec.nbytes, leaf.name or "tensor")
+        self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
+        leaf.storage = DeviceArray(self, block, leaf.spec)
+        return block
+
+    def download(self, block: Block, spec: Spec) -> np.ndarray[Any, Any]:
+        return self.queue.download(block.buffer, np.empty(spec.shape, np_dtype(spec.dtype)))
+
+    def check_dtype(self, dtype: str) -> None:
+        if dtype == "float64" and not self.device.fp64:
+            raise DTypeError(f"{self.device.name}: expected a dtype that the device has; got float64; cast to float32 or use the numpy engine.")
+
+    # --- plans
+    def plan_for(self, todo: Sequence[Tensor]) -> tuple[Plan, list[Tensor]]:
+        """The plan for these tensors and the leaves to bind to it, from the cache when the structure was seen before."""
+        key, leaves = graphs.signature(todo, self.known)
+        with self._lock:
+            plan = self.plans.get(key)
+            if plan is None:
+                graph = graphs.build(todo, self.known, self.device)
+                for node in graph.nodes:
+                    self.check_dtype(node.spec.dtype)
+                plan = make_plan(graph, self.device)
+                self.remember(key, plan)
+            else:
+                self.plans.move_to_end(key)
+        return plan, leaves
+
+    def remember(self, key: Any, plan: Plan) -> None:
+        self.plans[key] = plan
+        while len(self.plans) > PLANS:
+            self.plans.popitem(last=False)
+
+    def bound(self, plan: Plan) -> Bound:
+        """This thread's kernels for a plan."""
+        table: OrderedDict[int, Bound] | None = getattr(self._local, "bound", None)
+        if table is None:
+            table = self._local.bound = OrderedDict()
+        if id(plan) not in table or table[id(plan)].plan is not plan:
+            table[id(plan)] = Bound(plan, self)
+            while len(table) > PLANS:
+                table.popitem(last=False)
+        return table[id(plan)]
+
+    def execute(self, plan: Plan, leaves: Sequence[Block]) -> dict[int, Block]:
+        """Runs a plan on the given leaves; returns its output blocks. The arena goes back to the pool, behind the queue."""
+        bound = self.bound(plan)
+        blocks = {k: self.pool.alloc(size, "result") for k, size in plan.blocks.items()}
+        arena = self.pool.alloc(plan.arena, "arena") if plan.arena else None
+
+        def buffer(place: Place) -> Any:
+            if place.kind == "arena":
+                return arena.buffer if arena else None
+            return (leaves if place.kind == "leaf" else blocks)[place.number].buffer
+
+        with translated(f"{self}"):
+            bound.set_args(lambda place: buffer(place))
+        self.launch(bound, buffer)
+        if arena:
+            arena.release()
+        return blocks
+
+    def launch(self, bound: Bound, buffer: Any) -> None:
+        """Enqueues the steps; with profiling on, on the queue that takes times."""
+        import pyopencl as cl
+
+        if self.profile is not None:
+            self._launch_profiled(bound, buffer)
+            return
+        commands, enqueue = self.queue.commands, cl.enqueue_nd_range_kernel
+        with translated(f"{self}"):
+            for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+                if kernel is None:
+                    self._on_host(step, buffer)
+                else:
+                    enqueue(commands, kernel, step.grid, step.group)
+        self.queue.flush()
+        self.launches += len(bound.kernels)
+
+    def _launch_profiled(self, bound: Bound, buffer: Any) -> None:
+        import pyopencl as cl
+
+        self.queue.finish()
+        assert self.profile is not None
+        for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+            if kernel is None:
+                self._on_host(step, buffer)
+                continue
+            event = cl.enqueue_nd_range_kernel(self.queue.profiling, kernel, step.grid, step.group)
+            event.wait()
+            self.profile.append((step.name, step.ops, (event.profile.end - event.profile.start) * 1e-6, step.nbytes))
+        self.launches += len(bound.kernels)
+
+    def _on_host(self, step: Step, buffer: Any) -> None:
+        """An op without a kernel on this device: its reference, with the transfers counted and one warning per op."""
+        node = step.host
+        assert node is not None and node.op is not None
+        if node.op.name not in self.fallbacks:
+            warnings.warn(f"{node.op.name} has no kernel for {self.device.name} and runs on the host.", RuntimeWarning, stacklevel=2)
+        self.fallbacks[node.op.name] = self.fallbacks.get(node.op.name, 0) + 1
+        inputs = []
+        for i, place in zip(node.inputs, step.reads, strict=True):
+            dtype = np_dtype(i.spec.dtype)
+            start = place.offset * dtype.itemsize + (place.number if place.kind == "arena" else 0)
+            inputs.append(self.queue.download(buffer(place), np.empty(i.shape, dtype), start))
+        value = np.ascontiguousarray(node.op.ref(*inputs, **node.attrs), np_dtype(node.spec.dtype))
+        place = step.writes[0]
+        start = place.offset * value.dtype.itemsize + (place.number if place.kind == "arena" else 0)
+        self.queue.upload(buffer(place), value, start)
+
+    def finish(self) -> None:
+        """Waits for everything this thread has launched."""
+        self.queue.finish()

@@ -1,0 +1,235 @@
+"""Schedule -> Plan: programs, launch geometry and a memory map. A plan knows no buffers; it can be run many times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..spec import np_dtype
+from . import ctypes as ct
+from .codegen import Source, kernel_sources, map_source
+from .folds import fold_source
+from .graph import Graph, Node
+from .schedule import Launch, Schedule, base_at, operand, schedule
+
+SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
+
+SCALAR = {"float": np.float32, "double": np.float64, "char": np.int8, "short": np.int16, "int": np.int32, "long": np.int64,
+          "uchar": np.uint8, "ushort": np.uint16, "uint": np.uint32, "ulong": np.uint64}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lives: "leaf" or "out" with its number, or "arena" with a byte offset; plus an element offset."""
+
+    kind: str
+    number: int
+    offset: int = 0
+
+
+@dataclass
+class Step:
+    """One kernel launch (or, with `host` set, an op that has no kernel here and runs its reference on the host)."""
+
+    name: str
+    text: str
+    args: list[tuple[str, Any]]
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None
+    ops: tuple[str, ...]
+    host: Node | None = None
+    reads: tuple[Place, ...] = ()
+    writes: tuple[Place, ...] = ()
+    nbytes: int = 0
+
+
+@dataclass
+class Plan:
+    """Steps in order; the arena's size; per output its Place, spec; `into` maps outputs to the leaf they overwrite."""
+
+    steps: list[Step]
+    arena: int
+    outputs: list[Place]
+    specs: list[Any]
+    blocks: dict[int, int] = field(default_factory=dict)
+    copies: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"plan: {len(self.steps)} launches, arena {self.arena} bytes, {len(self.blocks)} output buffers"]
+        for k, s in enumerate(self.steps):
+            where = ", ".join(f"{p.kind}[{p.number}]" + (f"+{p.offset}" if p.offset else "") for p in s.writes)
+            lines.append(f"{k:3} {s.name:40} grid {s.grid} group {s.group} -> {where}")
+        return "\n".join(lines)
+
+
+class _Planner:
+    def __init__(self, graph: Graph, device: Any, into: dict[int, int]) -> None:
+        self.graph, self.device = graph, device
+        self.schedule = schedule(graph)
+        self.into = into
+        self.sources: dict[Launch, list[Source]] = {}
+        self.places: dict[Node, Place] = {}
+        self.blocks: dict[int, int] = {}
+        self.arena = 0
+
+    def run(self) -> Plan:
+        launches = [launch for launch in self.schedule.launches if launch.stores[0].size or launch.kind == "host"]
+        for launch in launches:
+            self.sources[launch] = self._source(launch)
+        copies = self._outputs(launches)
+        scratch = self._arena(launches)
+        steps = [s for launch in launches for s in self._steps(launch, scratch)]
+        outputs = [self.place(base_at(n)[0] if self._aliased(n) else n) for n in self.graph.outputs]
+        return Plan(steps, self.arena, outputs, [n.spec for n in self.graph.outputs], self.blocks, copies)
+
+    def _source(self, launch: Launch) -> list[Source]:
+        if launch.kind == "map":
+            return [map_source(self.schedule, launch, self.device)]
+        if launch.kind == "reduction":
+            return [fold_source(self.schedule, launch, self.device)]
+        return kernel_sources(self.schedule, launch, self.device) if launch.kind == "kernel" else []
+
+    def _aliased(self, n: Node) -> bool:
+        base, identity = base_at(n)
+        return n.kind == "view" and identity and n not in self.schedule.stored and base is not n
+
+    # --- places
+    def place(self, n: Node) -> Place:
+        """Where n is in memory, through the concatenation it was placed in, if any."""
+        if n.kind == "leaf":
+            return Place("leaf", n.leaf)
+        if n in self.schedule.placed:
+            whole, at = self.schedule.placed[n]
+            p = self.place(whole)
+            return Place(p.kind, p.number, p.offset + at)
+        return self.places[n]
+
+    def root(self, n: Node) -> Node:
+        return self.root(self.schedule.placed[n][0]) if n in self.schedule.placed else n
+
+    def reads(self, launch: Launch) -> list[Node]:
+        if launch.kind == "host":
+            return [operand(launch.cores[0], i)[0] for i in launch.cores[0].inputs]
+        return [n for s in self.sources[launch] for n in s.params.reads]
+
+    def _outputs(self, launches: list[Launch]) -> list[tuple[int, int, int]]:
+        """Gives outputs buffers of their own, or that of the leaf they overwrite where nobody needs its old value later."""
+        copies = []
+        for k, out in enumerate(self.graph.outputs):
+            n = base_at(out)[0] if self._aliased(out) else out
+            if n.kind == "leaf":
+                if k in self.into and n.leaf != self.into[k]:
+                    copies.append((k, self.into[k], n.spec.nbytes))
+                continue
+            leaf = self.into.get(k)
+            if leaf is not None and n not in self.places and self._free(n, leaf, launches):
+                self.places[n] = Place("leaf", leaf)
+                continue
+            if n not in self.places:
+                self.places[n] = Place("out", len(self.blocks))
+                self.blocks[len(self.blocks)] = n.spec.nbytes
+            if leaf is not None:
+                copies.append((k, leaf, n.spec.nbytes))
+        return copies
+
+    def _free(self, n: Node, leaf: int, launches: list[Launch]) -> bool:
+        """Whether n may be written over leaf: its readers are done, and a reader in the same launch reads element for element."""
+        home = self.schedule.home[n]
+        if n.kind == "assemble" or n in self.schedule.placed or home.kind != "map":
+            return False
+        target = next(m for m in self.graph.nodes if m.leaf == leaf)
+        for launch in launches:
+            if launch.position > home.position and target in self.reads(launch):
+                return False
+        return target not in self.reads(home) or self._elementwise(home, target)
+
+    def _elementwise(self, launch: Launch, target: Node) -> bool:
+        from .codegen import in_memory
+        from .emit import Emitter, Params
+        from .index import var
+
+        e = Emitter(Params(), {}, in_memory(self.schedule, launch))
+        flat = var("i", launch.size)
+        for n in launch.stores:
+            e.at(n, flat)
+        return all(ld.flat == flat for ld in e.loads if ld.node is target)
+
+    # --- the arena
+    def _arena(self, launches: list[Launch]) -> dict[tuple[Launch, str], Place]:
+        """Slots by liveness: big ones first, each at the lowest offset free during its whole life."""
+        life: dict[Node, list[int]] = {}
+        for p, launch in enumerate(launches):
+            for n in (*launch.stores, *self.reads(launch)):
+                root = self.root(n)
+                if root.kind != "leaf" and root not in self.places:
+                    life.setdefault(root, [p, p])[1] = p
+        wants: list[tuple[int, int, int, Any]] = [(-(-n.spec.nbytes // SLOT) * SLOT or SLOT, a, b, n) for n, (a, b) in life.items()]
+        for p, launch in enumerate(launches):
+            for name, size in (self.sources[launch][0].params.scratch.items() if self.sources[launch] else ()):
+                wants.append((-(-size // SLOT) * SLOT, p, p, (launch, name)))
+        taken: list[tuple[int, int, int, int]] = []
+        scratch = {}
+        for size, a, b, what in sorted(wants, key=lambda w: (-w[0], w[1])):
+            at = 0
+            for start, end, c, d in sorted(taken):
+                if c <= b and a <= d:
+                    if at + size <= start:
+                        break
+                    at = max(at, end)
+            taken.append((at, at + size, a, b))
+            self.arena = max(self.arena, at + size)
+            if isinstance(what, Node):
+                self.places[what] = Place("arena", at)
+            else:
+                scratch[what] = Place("arena", at)
+        return scratch
+
+    # --- steps
+    def _steps(self, launch: Launch, scratch: dict[tuple[Launch, str], Place]) -> list[Step]:
+        ops = tuple(n.op.name for n in (*launch.cores, *launch.stores) if n.op)
+        writes = tuple(self.place(n) for n in launch.stores)
+        nbytes = sum(n.spec.nbytes for n in launch.stores) + sum(n.spec.nbytes for n in self.reads(launch))
+        if launch.kind == "host":
+            core = launch.cores[0]
+            reads = tuple(self.place(n) for n in self.reads(launch))
+            return [Step(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
+        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.reads), writes, nbytes)
+                for s in self.sources[launch]]
+
+    def _args(self, launch: Launch, source: Source, scratch: dict[tuple[Launch, str], Place]) -> list[tuple[str, Any]]:
+        args: list[tuple[str, Any]] = []
+        for n in (*source.params.reads, *source.params.writes):
+            place = self.place(n)
+            extra = self._operand_offset(launch, n) + (place.number // np_dtype(n.spec.dtype).itemsize if place.kind == "arena" else 0)
+            args += [("buffer", place), ("value", np.uint64(place.offset + extra))]
+        for name in source.params.scratch:
+            args.append(("scratch", scratch[launch, name]))
+        for value, dtype in source.params.scalars:
+            args.append(("value", SCALAR[ct.REGISTER[dtype]](value)))
+        return args
+
+    def _operand_offset(self, launch: Launch, n: Node) -> int:
+        """A kernel operand that is a strided view starts inside its base."""
+        if launch.kind == "kernel":
+            for i in launch.cores[0].inputs:
+                node, offset, strides = operand(launch.cores[0], i)
+                if node is n and strides is not None:
+                    return offset
+        return 0
+
+
+def make_plan(graph: Graph, device: Any, into: dict[int, int] | None = None) -> Plan:
+    """The plan that computes the graph's outputs; `into` says which outputs overwrite which leaf (state updates)."""
+    return _Planner(graph, device, into or {}).run()
+
+
+def explain(roots: Sequence[Any], device: Any) -> dict[str, Any]:
+    """Graph, schedule, sources and plan of what would run for `roots`: what the tour notebook prints."""
+    from .graph import build
+
+    planner = _Planner(build(roots, lambda t: t.op is None, device), device, {})
+    plan = planner.run()
+    return {"graph": planner.graph, "launches": planner.schedule.launches, "sources": [s.text for s in plan.steps], "plan": plan}

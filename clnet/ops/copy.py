@@ -1,0 +1,75 @@
+"""Joining tensors: concat by placement (each part is computed straight into its place) or as one fused kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..op import Case, Op
+from ..spec import Spec, promote
+from ..tensor import Tensor, as_tensor
+from .view import _crop, reshape
+
+
+def _infer(*specs: Spec, axis: int) -> Spec:
+    first = specs[0].shape
+    for k, s in enumerate(specs):
+        if len(s.shape) != len(first) or any(a != b for i, (a, b) in enumerate(zip(s.shape, first, strict=True)) if i != axis):
+            raise ShapeError(f"concat: expected shapes equal but for axis {axis}; got {first} and {s.shape} (part {k}).")
+    return Spec((*first[:axis], sum(s.shape[axis] for s in specs), *first[axis + 1 :]), promote(*(s.dtype for s in specs)))
+
+
+def _vjp(g: Any, y: Any, *parts: Any, axis: int) -> tuple[Any, ...]:
+    out, at = [], 0
+    for p in parts:
+        start = tuple(at if a == axis else 0 for a in range(p.ndim))
+        out.append(_crop(g, start=start, size=p.shape, step=(1,) * p.ndim))
+        at += p.shape[axis]
+    return tuple(out)
+
+
+_concat = Op("concat", "assemble", _infer, lambda *xs, axis: np.concatenate(xs, axis), vjp=_vjp, family="copy",
+             doc="y = the parts joined along an axis",
+             samples=lambda: [Case(((2, 3), (4, 3), (1, 3)), dict(axis=0)), Case(((2, 3), (2, 5)), dict(axis=1)), Case(((2, 3),) * 5, dict(axis=0))])
+
+
+def concat(parts: Sequence[Any], axis: int = 0) -> Tensor:
+    """y = the parts joined along `axis`. Raises ShapeError when other axes differ or there is no part."""
+    tensors = [as_tensor(p) for p in parts]
+    if not tensors:
+        raise ShapeError("concat: expected at least one tensor; got none.")
+    if not -tensors[0].ndim <= axis < tensors[0].ndim:
+        raise ShapeError(f"concat: expected an axis in [{-tensors[0].ndim}, {tensors[0].ndim}); got {axis}.")
+    dtype = promote(*(t.dtype for t in tensors))
+    tensors = [t if t.dtype == dtype else t.astype(dtype) for t in tensors]
+    result: Tensor = tensors[0] if len(tensors) == 1 else _concat(*tensors, axis=axis % tensors[0].ndim)
+    return result
+
+
+def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
+    """y = the parts along a new axis."""
+    tensors = [as_tensor(p) for p in parts]
+    axis = axis % (tensors[0].ndim + 1)
+    return concat([reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors], axis)
+
+
+def split(x: Any, sizes: int | Sequence[int], axis: int = -1) -> list[Tensor]:
+    """x cut along `axis` into parts of the given sizes (an integer: that many equal parts)."""
+    x = as_tensor(x)
+    axis %= x.ndim
+    if isinstance(sizes, int):
+        if sizes < 1 or x.shape[axis] % sizes:
+            raise ShapeError(f"split: expected a number of parts that divides axis {axis} of {x.shape}; got {sizes}.")
+        sizes = [x.shape[axis] // sizes] * sizes
+    if sum(sizes) != x.shape[axis]:
+        raise ShapeError(f"split: expected sizes that add up to {x.shape[axis]} (axis {axis} of {x.shape}); got {list(sizes)}.")
+    out, at = [], 0
+    for n in sizes:
+        start = tuple(at if a == axis else 0 for a in range(x.ndim))
+        size = tuple(n if a == axis else m for a, m in enumerate(x.shape))
+        out.append(_crop(x, start=start, size=size, step=(1,) * x.ndim))
+        at += n
+    return out

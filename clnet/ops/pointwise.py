@@ -1,0 +1,141 @@
+"""Elementwise ops: one row each (name, OpenCL C, NumPy, VJP(g, y, *inputs)). Sorted by increasing difficulty.
+
+In the C column `T` is the compute type (scalar or vector), BOOL(c) makes a bool value of a comparison, TEST(b) a condition
+of a bool value. A NaN operand gives a NaN result throughout, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from ..op import Op, pointwise
+from ..spec import Spec, dtype_name
+from ..tensor import Tensor, as_tensor
+
+F, N = "float", "number"
+positive = (0.1, 4.0)
+
+
+def _where(c: Any, x: Any, y: Any) -> Any:
+    return where(c, x, y)
+
+
+def _half_if_tie(g: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Cotangents of maximum(x, y): all to the larger side, half each on a tie."""
+    to_x = g * where(x > y, 1.0, where(equal(x, y), 0.5, 0.0))
+    return to_x, g - to_x
+
+
+# --- arithmetic
+neg = pointwise("neg", "-x", np.negative, lambda g, y, x: -g, accepts=N)
+add = pointwise("add", "x + y", np.add, lambda g, out, x, y: (g, g))
+sub = pointwise("sub", "x - y", np.subtract, lambda g, out, x, y: (g, -g), accepts=N)
+mul = pointwise("mul", "x * y", np.multiply, lambda g, out, x, y: (g * y, g * x))
+_div = pointwise("div", "x / y", np.true_divide, lambda g, out, x, y: (g / y, -g * out / y), out="float", domain=(0.5, 2.0), cost=4)
+reciprocal = pointwise("reciprocal", "1 / x", lambda x: 1 / x, lambda g, y, x: -g * y * y, out="float", accepts=F, domain=(0.5, 2.0), cost=4)
+square = pointwise("square", "x * x", np.square, lambda g, y, x: 2 * g * x, accepts=N)
+abs = pointwise("abs", "ABS(x)", np.abs, lambda g, y, x: g * sign(x), accepts=N)
+sign = pointwise("sign", "x > 0 ? (T)(1) : (x < 0 ? (T)(-1) : x)", np.sign, lambda g, y, x: None, accepts=N, doc="y = -1, 0 or 1 (NaN stays)")
+floordiv = pointwise("floordiv", "FLOORDIV(x, y)", np.floor_divide, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = ⌊x / y⌋")
+mod = pointwise("mod", "FLOORMOD(x, y)", np.mod, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = x − y·⌊x / y⌋, the sign of y")
+maximum = pointwise("maximum", "x > y || x != x ? x : y", np.maximum, lambda g, out, x, y: _half_if_tie(g, x, y))
+minimum = pointwise("minimum", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: _half_if_tie(g, y, x)[::-1])
+relu = pointwise("relu", "x <= 0 ? (T)(0) : x", lambda x: np.maximum(x, 0), lambda g, y, x: where(y > 0, g, 0.0), accepts=N, doc="y = max(x, 0)")
+
+# --- comparisons and logic
+less = pointwise("less", "BOOL(x < y)", np.less, None, out="bool", args=("x", "y"))
+less_equal = pointwise("less_equal", "BOOL(x <= y)", np.less_equal, None, out="bool", args=("x", "y"))
+greater = pointwise("greater", "BOOL(x > y)", np.greater, None, out="bool", args=("x", "y"))
+greater_equal = pointwise("greater_equal", "BOOL(x >= y)", np.greater_equal, None, out="bool", args=("x", "y"))
+equal = pointwise("equal", "BOOL(x == y)", np.equal, None, out="bool", args=("x", "y"))
+not_equal = pointwise("not_equal", "BOOL(x != y)", np.not_equal, None, out="bool", args=("x", "y"))
+isnan = pointwise("isnan", "BOOL(x != x)", np.isnan, None, out="bool", accepts=F, args=("x",))
+isfinite = pointwise("isfinite", "BOOL(x - x == 0)", np.isfinite, None, out="bool", accepts=F, args=("x",))
+bit_and = pointwise("bit_and", "x & y", np.bitwise_and, None, accepts="bits", domain=(0.0, 50.0), args=("x", "y"))
+bit_or = pointwise("bit_or", "x | y", np.bitwise_or, None, accepts="bits", domain=(0.0, 50.0), args=("x", "y"))
+bit_xor = pointwise("bit_xor", "x ^ y", np.bitwise_xor, None, accepts="bits", domain=(0.0, 50.0), args=("x", "y"))
+invert = pointwise("invert", "INVERT(x)", np.invert, None, accepts="bits", domain=(0.0, 50.0), args=("x",), doc="y = ~x")
+shift_left = pointwise("shift_left", "x << y", np.left_shift, None, accepts="int", domain=(0.0, 6.0), args=("x", "y"))
+shift_right = pointwise("shift_right", "x >> y", np.right_shift, None, accepts="int", domain=(0.0, 6.0), args=("x", "y"))
+mul_high = pointwise("mul_high", "mul_hi(x, y)", lambda x, y: ((x.astype(np.uint64) * y.astype(np.uint64)) >> np.uint64(32)).astype(np.uint32),
+                     None, accepts="int", domain=(0.0, 50.0), args=("x", "y"), doc="y = the high 32 bits of x · y, for uint32")
+where = pointwise("where", "TEST(c) ? x : y", np.where, lambda g, out, c, x, y: (None, _where(c, g, 0.0), _where(c, 0.0, g)), doc="y = x where c, else y")
+
+# --- rounding
+floor = pointwise("floor", "floor(x)", np.floor, None, accepts=F, args=("x",))
+ceil = pointwise("ceil", "ceil(x)", np.ceil, None, accepts=F, args=("x",))
+round = pointwise("round", "rint(x)", np.round, None, accepts=F, args=("x",), doc="y = x to the nearest integer, ties to even")
+trunc = pointwise("trunc", "trunc(x)", np.trunc, None, accepts=F, args=("x",))
+
+# --- powers, exponentials, logarithms
+sqrt = pointwise("sqrt", "sqrt(x)", np.sqrt, lambda g, y, x: where(y > 0, 0.5 * g / where(y > 0, y, 1.0), 0.0), out="float", accepts=F, domain=positive, cost=4)
+rsqrt = pointwise("rsqrt", "1 / sqrt(x)", lambda x: 1 / np.sqrt(x), lambda g, y, x: -0.5 * g * y * y * y, out="float", accepts=F, domain=positive, cost=6)
+exp = pointwise("exp", "exp(x)", np.exp, lambda g, y, x: g * y, accepts=F, cost=10)
+expm1 = pointwise("expm1", "expm1(x)", np.expm1, lambda g, y, x: g * (y + 1), accepts=F, cost=12)
+log = pointwise("log", "log(x)", np.log, lambda g, y, x: g / x, accepts=F, domain=positive, cost=10)
+log1p = pointwise("log1p", "log1p(x)", np.log1p, lambda g, y, x: g / (1 + x), accepts=F, domain=(-0.9, 4.0), cost=12)
+log2 = pointwise("log2", "log2(x)", np.log2, lambda g, y, x: g / (x * float(np.log(2))), accepts=F, domain=positive, cost=10)
+pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (g * y * pow(x, y - 1), where(greater(x, 0), g * out * log(where(greater(x, 0), x, 1.0)), 0.0)),
+                accepts=N, domain=(0.5, 2.5), cost=20)
+
+# --- trigonometry
+sin = pointwise("sin", "sin(x)", np.sin, lambda g, y, x: g * cos(x), accepts=F, cost=12)
+cos = pointwise("cos", "cos(x)", np.cos, lambda g, y, x: -g * sin(x), accepts=F, cost=12)
+tan = pointwise("tan", "tan(x)", np.tan, lambda g, y, x: g * (1 + y * y), accepts=F, domain=(-1.2, 1.2), cost=16)
+arctan = pointwise("arctan", "atan(x)", np.arctan, lambda g, y, x: g / (1 + x * x), accepts=F, cost=16)
+sinh = pointwise("sinh", "sinh(x)", np.sinh, lambda g, y, x: g * cosh(x), accepts=F, cost=16)
+cosh = pointwise("cosh", "cosh(x)", np.cosh, lambda g, y, x: g * sinh(x), accepts=F, cost=16)
+tanh = pointwise("tanh", "tanh(x)", np.tanh, lambda g, y, x: g * (1 - y * y), accepts=F, cost=14)
+
+# --- sigmoids
+sigmoid = pointwise("sigmoid", "1 / (1 + exp(-x))", special.expit, lambda g, y, x: g * y * (1 - y), accepts=F, cost=14)
+softplus = pointwise("softplus", "x != x ? x : ((x > 0 ? x : (T)(0)) + log1p(exp(-ABS(x))))", lambda x: np.logaddexp(x, 0),
+                     lambda g, y, x: g * sigmoid(x), accepts=F, cost=24, doc="y = ln(1 + eˣ)")
+erf = pointwise("erf", "erf(x)", special.erf, lambda g, y, x: g * (2 / np.pi**0.5).item() * exp(-x * x), accepts=F, cost=16)
+
+# --- types and constants
+detach = pointwise("detach", "x", lambda x: x, None, args=("x",), cost=0, doc="y = x, with no gradient through it")
+_cast = pointwise("cast", "CAST(x)", lambda x, *, dtype: x, lambda g, y, x, *, dtype: g, cost=1, doc="y = x as another dtype")
+_cast.infer = lambda x, *, dtype: Spec(x.shape, dtype)
+full = Op("full", "pointwise", lambda *, value, dtype, shape: Spec(tuple(shape), dtype), lambda *, value, dtype, shape: np.full(shape, value),
+          doc="y = value everywhere; inlined where it is used", family="pointwise", differentiable=False, cost=0)
+arange = Op("arange", "pointwise", lambda *, n, dtype: Spec((n,), dtype), lambda *, n, dtype: np.arange(n),
+            doc="y = 0, 1, …, n − 1; inlined where it is used", family="pointwise", differentiable=False, cost=0)
+
+
+def div(x: Any, y: Any) -> Tensor:
+    """y = x / y; integers give floats, as in NumPy (floordiv keeps the type)."""
+    result: Tensor = _div(x, y)
+    return result
+
+
+def cast(x: Any, dtype: Any) -> Tensor:
+    """y = x as `dtype`. Floats truncate toward zero when cast to integers."""
+    x, dtype = as_tensor(x), dtype_name(dtype)
+    return x if x.dtype == dtype else _cast(x, dtype=dtype)
+
+
+def clip(x: Any, low: Any = None, high: Any = None) -> Tensor:
+    """y = min(max(x, low), high); the gradient is 1 inside and 0 outside."""
+    x = as_tensor(x)
+    if low is not None:
+        x = maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def logical_not(x: Any) -> Tensor:
+    """y = 1 where x is zero."""
+    return equal(as_tensor(x), 0)
+
+
+def zeros(shape: tuple[int, ...], dtype: Any = "float32") -> Tensor:
+    """A constant: it occupies no memory until it has to."""
+    return full(value=0, dtype=dtype_name(dtype), shape=tuple(shape))
+
+
+def ones(shape: tuple[int, ...], dtype: Any = "float32") -> Tensor:
+    return full(value=1, dtype=dtype_name(dtype), shape=tuple(shape))
+

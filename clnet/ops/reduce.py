@@ -1,0 +1,131 @@
+"""Folds over axes: one row each (what an element contributes, how two partial results merge, NumPy, VJP).
+
+The ops keep reduced axes with size 1; the functions at the end are what users call (`axes`, `keepdims`).
+Accumulation is float32 or wider; NaN wins every comparison, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..op import OPS, Fold, Op, reduction
+from ..spec import normal_axes
+from ..tensor import Tensor, as_tensor
+from .pointwise import equal, exp, isfinite, log, where
+from .view import expand, reshape
+
+
+def _keep(fn: Any) -> Any:
+    return lambda x, *, axes: fn(x, axis=tuple(axes), keepdims=True)
+
+
+def _arg(fn: Any) -> Any:
+    """NumPy's argmax over several axes: the flat number along them, first on ties."""
+
+    def ref(x: Any, *, axes: tuple[int, ...]) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        flat = np.transpose(x, (*kept, *axes)).reshape(*(x.shape[a] for a in kept), -1)
+        return np.asarray(fn(flat, axis=-1)).reshape([1 if a in axes else n for a, n in enumerate(x.shape)])
+
+    return ref
+
+
+def _to_first(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    """The whole cotangent to the first element that equals the result."""
+    arg = OPS["argmax"](equal(x, y).astype("int8"), axes=axes)
+    return where(equal(positions(x.shape, axes), arg), g, 0.0)
+
+
+def _prod_vjp(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    """dy/dxᵢ = Πⱼ≠ᵢ xⱼ: y/xᵢ, with the rest of the product where one xᵢ is zero."""
+    zero = equal(x, 0)
+    count = OPS["sum"](zero.astype(x.dtype), axes=axes)
+    rest = OPS["prod"](where(zero, 1.0, x), axes=axes)
+    return g * where(zero, where(equal(count, 1), rest, 0.0), where(equal(count, 0), rest / where(zero, 1.0, x), 0.0))
+
+
+_BETTER = "b0 {op} a0 || (b0 == a0 && b1 < a1) || (b0 != b0 && (a0 == a0 || b1 < a1))"
+_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _keep(np.sum), lambda g, y, x, *, axes: expand(g, x.shape), out="sum", doc="y = Σ x over the axes")
+_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _prod_vjp, out="sum", accepts="number", domain=(0.5, 1.5), doc="y = Π x over the axes")
+_max = reduction("max", Fold(("LOWEST",), ("x",), ("a0 > b0 || a0 != a0 ? a0 : b0",)), _keep(np.max), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
+_min = reduction("min", Fold(("HIGHEST",), ("x",), ("a0 < b0 || a0 != a0 ? a0 : b0",)), _keep(np.min), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
+argmax = reduction("argmax", Fold(("LOWEST", "LONG_MAX"), ("x", "i"), (f"({_BETTER.format(op='>')}) ? b0 : a0", f"({_BETTER.format(op='>')}) ? b1 : a1"), "a1", ("T", "I")),
+                   _arg(np.argmax), None, out="int64", doc="y = index of the first maximum along the axes, in row-major order")
+argmin = reduction("argmin", Fold(("HIGHEST", "LONG_MAX"), ("x", "i"), (f"({_BETTER.format(op='<')}) ? b0 : a0", f"({_BETTER.format(op='<')}) ? b1 : a1"), "a1", ("T", "I")),
+                   _arg(np.argmin), None, out="int64", doc="y = index of the first minimum along the axes, in row-major order")
+
+
+def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+    """Row-major number of every element along `axes`, broadcastable to `shape`; costs no memory."""
+    n = int(np.prod([shape[a] for a in axes]))
+    line = OPS["arange"](n=n, dtype="int64")
+    return reshape(line, tuple(s if a in axes else 1 for a, s in enumerate(shape)))
+
+
+def _call(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x)
+    dims = normal_axes(op.name, axes, x.ndim)
+    y = op(x, axes=dims)
+    return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
+
+
+def sum(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = Σ x over `axes` (None: all). Bool and small integers sum in 64 bits."""
+    return _call(_sum, x, axes, keepdims)
+
+
+def prod(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = Π x over `axes`."""
+    return _call(_prod, x, axes, keepdims)
+
+
+def max(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = max x over `axes`; NaN wins; the gradient goes to the first maximum."""
+    return _call(_max, x, axes, keepdims)
+
+
+def min(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = min x over `axes`; NaN wins; the gradient goes to the first minimum."""
+    return _call(_min, x, axes, keepdims)
+
+
+def argmax_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = int64 index of the first maximum along `axes`."""
+    return _call(argmax, x, axes, keepdims)
+
+
+def argmin_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = int64 index of the first minimum along `axes`."""
+    return _call(argmin, x, axes, keepdims)
+
+
+def mean(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = Σ x / n over `axes`."""
+    x = as_tensor(x)
+    n = int(np.prod([x.shape[a] for a in normal_axes("mean", axes, x.ndim)]))
+    return sum(x, axes, keepdims) / float(n)
+
+
+def var(x: Any, axes: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+    """y = Σ (x − mean x)² / (n − ddof) over `axes`; two passes, so a large mean costs no accuracy."""
+    x = as_tensor(x)
+    n = int(np.prod([x.shape[a] for a in normal_axes("var", axes, x.ndim)]))
+    d = x - mean(x, axes, keepdims=True)
+    return sum(d * d, axes, keepdims) / float(n - ddof)
+
+
+def logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+    """y = ln Σ eˣ over `axes`, shifted by the maximum so that it does not overflow; −∞ for a line of −∞."""
+    x = as_tensor(x)
+    top = max(x, axes, keepdims=True)
+    shift = detach(where(isfinite(top), top, 0.0))
+    y = log(sum(exp(x - shift), axes, keepdims=True)) + shift
+    return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in normal_axes("logsumexp", axes, x.ndim)))
+
+
+def detach(x: Any) -> Tensor:
+    """y = x, with no gradient through it."""
+    y: Tensor = OPS["detach"](as_tensor(x))
+    return y

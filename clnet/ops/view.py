@@ -1,0 +1,270 @@
+"""Ops that move no data: a closed set of index maps. Layers compose these, they never add to them.
+
+Each states its index map once: output coordinates -> input coordinates (and conditions under which there is an input;
+elsewhere the element is `value`). The scheduler folds chains of them into the loads of whoever reads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..op import Case, view
+from ..spec import Spec, broadcast_shapes
+from ..tensor import Tensor, as_tensor
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    """reshape(x, 2, 3) and reshape(x, (2, 3)) are the same call."""
+    if len(values) == 1 and not isinstance(values[0], (int, np.integer)):
+        values = tuple(values[0])
+    return tuple(int(v) for v in values)
+
+
+# --- reshape: same elements in row-major order
+def _reshape_infer(x: Spec, *, shape: tuple[int, ...]) -> Spec:
+    if math.prod(shape) != x.size or any(n < 0 for n in shape):
+        raise ShapeError(f"reshape: expected {x.size} elements as in {x.shape}; got shape {shape}; use -1 for at most one axis.")
+    return Spec(shape, x.dtype)
+
+
+_reshape = view(
+    "reshape", _reshape_infer, lambda x, *, shape: x.reshape(shape), lambda g, y, x, *, shape: reshape(g, x.shape),
+    lambda ix, ins, outs, *, shape: (ix.flatten(outs).unflatten(ins), []),
+    lambda: [Case(((3, 4),), dict(shape=(2, 6))), Case(((2, 3, 4),), dict(shape=(24,))), Case(((6,),), dict(shape=(1, 3, 2)))],
+    "y has the elements of x in row-major order")
+
+_permute = view(
+    "permute", lambda x, *, order: Spec(tuple(x.shape[i] for i in order), x.dtype), lambda x, *, order: x.transpose(order),
+    lambda g, y, x, *, order: permute(g, tuple(np.argsort(order))),
+    lambda ix, ins, outs, *, order: (ix.pick([order.index(a) for a in range(len(order))]), []),
+    lambda: [Case(((3, 4, 5),), dict(order=(2, 0, 1))), Case(((4, 3),), dict(order=(1, 0)))],
+    "y[i0, i1, …] = x with its axes in the given order")
+
+_expand = view(
+    "expand", lambda x, *, shape: Spec(shape, x.dtype), lambda x, *, shape: np.broadcast_to(x, shape), lambda g, y, x, *, shape: g,
+    lambda ix, ins, outs, *, shape: (ix.drop(len(outs) - len(ins)).clamp(ins), []),
+    lambda: [Case(((3, 1),), dict(shape=(3, 4))), Case(((4,),), dict(shape=(2, 3, 4)))],
+    "y repeats x along axes of size 1 and new leading axes")
+
+_crop = view(
+    "crop", lambda x, *, start, size, step: Spec(size, x.dtype),
+    lambda x, *, start, size, step: x[tuple(slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(start, size, step, strict=True))],
+    lambda g, y, x, *, start, size, step: pad(
+        g, start, [n - a - ((m - 1) * s + 1 if m else 0) for n, a, m, s in zip(x.shape, start, size, step, strict=True)], [s - 1 for s in step]),
+    lambda ix, ins, outs, *, start, size, step: (ix.affine(step, start), []),
+    lambda: [Case(((5, 6),), dict(start=(1, 2), size=(3, 2), step=(1, 2))), Case(((7,),), dict(start=(0,), size=(4,), step=(2,)))],
+    "y[i] = x[start + step · i]")
+
+_flip = view(
+    "flip", lambda x, *, axes: x, lambda x, *, axes: np.flip(x, axes), lambda g, y, x, *, axes: flip(g, axes),
+    lambda ix, ins, outs, *, axes: (ix.affine([-1 if a in axes else 1 for a in range(len(ins))], [ins[a] - 1 if a in axes else 0 for a in range(len(ins))]), []),
+    lambda: [Case(((3, 4),), dict(axes=(1,))), Case(((3, 4),), dict(axes=(0, 1)))],
+    "y[i] = x[n − 1 − i] along the axes")
+
+
+# --- pad: the adjoint of crop
+def _pad_ref(x: Any, *, low: Any, high: Any, inner: Any, value: Any) -> Any:
+    shape = [a + b + max(n - 1, 0) * i + n for n, a, b, i in zip(x.shape, low, high, inner, strict=True)]
+    y = np.full(shape, value, x.dtype)
+    y[tuple(slice(a, a + n * (i + 1) - i if n else a, i + 1) for n, a, i in zip(x.shape, low, inner, strict=True))] = x
+    return y
+
+
+_pad = view(
+    "pad", lambda x, *, low, high, inner, value: Spec(tuple(a + b + max(n - 1, 0) * i + n for n, a, b, i in zip(x.shape, low, high, inner, strict=True)), x.dtype),
+    _pad_ref, lambda g, y, x, *, low, high, inner, value: _crop(g, start=low, size=x.shape, step=tuple(i + 1 for i in inner)),
+    lambda ix, ins, outs, *, low, high, inner, value: ix.divided([-a for a in low], [i + 1 for i in inner], ins),
+    lambda: [Case(((3, 4),), dict(low=(1, 0), high=(0, 2), inner=(0, 0), value=0)), Case(((3, 2),), dict(low=(0, 1), high=(1, 0), inner=(2, 1), value=-1.5))],
+    "y = x with `value` before, after and between its elements")
+
+
+# --- windows and its adjoint: what convolution and pooling are made of
+def _out_sizes(n: Any, size: Any, stride: Any, dilation: Any) -> list[int]:
+    return [(h - d * (k - 1) - 1) // s + 1 for h, k, s, d in zip(n, size, stride, dilation, strict=True)]
+
+
+def _windows_infer(x: Spec, *, size: Any, stride: Any, dilation: Any) -> Spec:
+    lead, n = x.shape[: -len(size)], x.shape[-len(size) :]
+    out = _out_sizes(n, size, stride, dilation)
+    if len(x.shape) < len(size) or any(o < 1 for o in out):
+        raise ShapeError(f"windows: expected the last {len(size)} axes to hold a window of {size} (dilation {dilation}); got shape {x.shape}; pad it.")
+    return Spec((*lead, *out, *size), x.dtype)
+
+
+def _windows_ref(x: Any, *, size: Any, stride: Any, dilation: Any) -> Any:
+    k = len(size)
+    spans = tuple(d * (n - 1) + 1 for n, d in zip(size, dilation, strict=True))
+    y = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(x.ndim - k, x.ndim)))
+    lead = (slice(None),) * (x.ndim - k)
+    return y[(*lead, *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))]
+
+
+_windows = view(
+    "windows", _windows_infer, _windows_ref,
+    lambda g, y, x, *, size, stride, dilation: fold_windows(g, x.shape[-len(size) :], size, stride, dilation),
+    lambda ix, ins, outs, *, size, stride, dilation: (ix.windows(len(size), stride, dilation), []),
+    lambda: [Case(((2, 5, 6),), dict(size=(2, 3), stride=(1, 2), dilation=(2, 1))), Case(((3, 7),), dict(size=(3,), stride=(2,), dilation=(1,)))],
+    "y[…, o, k] = x[…, o · stride + k · dilation]")
+
+
+def _spread_ref(x: Any, *, n: Any, size: Any, stride: Any, dilation: Any) -> Any:
+    d = len(size)
+    lead = x.shape[: -2 * d]
+    y = np.zeros((*lead, *n, *size), x.dtype)
+    for k in np.ndindex(*size):
+        at = tuple(slice(i * di, i * di + (o - 1) * s + 1, s) for i, di, s, o in zip(k, dilation, stride, x.shape[-2 * d : -d], strict=True))
+        y[(..., *at, *k)] = x[(..., *k)]
+    return y
+
+
+_spread = view(
+    "spread", lambda x, *, n, size, stride, dilation: Spec((*x.shape[: -2 * len(size)], *n, *size), x.dtype), _spread_ref,
+    lambda g, y, x, *, n, size, stride, dilation: _unspread(g, x.shape[-2 * len(size) : -len(size)], stride, dilation),
+    lambda ix, ins, outs, *, n, size, stride, dilation: ix.spread(len(size), stride, dilation, ins),
+    lambda: [Case(((2, 3, 2),), dict(n=(7,), size=(2,), stride=(2,), dilation=(1,))), Case(((2, 3, 2, 2),), dict(n=(4, 5), size=(2, 2), stride=(1, 2), dilation=(2, 1)))],
+    "y[…, h, k] = x[…, (h − k · dilation) / stride, k] where that is a whole number in range, else 0")
+
+
+def _unspread(g: Tensor, out: tuple[int, ...], stride: Any, dilation: Any) -> Tensor:
+    """x[o, k] = y[o · stride + k · dilation, k]: the diagonal that `spread` reads, gathered tap by tap."""
+    return _diagonal(g, out=tuple(out), stride=tuple(stride), dilation=tuple(dilation))
+
+
+def _diagonal_ref(x: Any, *, out: Any, stride: Any, dilation: Any) -> Any:
+    d = len(out)
+    size = x.shape[-d:]
+    y = np.empty((*x.shape[: -2 * d], *out, *size), x.dtype)
+    for k in np.ndindex(*size):
+        at = tuple(slice(i * di, i * di + (o - 1) * s + 1, s) for i, di, s, o in zip(k, dilation, stride, out, strict=True))
+        y[(..., *k)] = x[(..., *at, *k)]
+    return y
+
+
+_diagonal = view(
+    "diagonal", lambda x, *, out, stride, dilation: Spec((*x.shape[: -2 * len(out)], *out, *x.shape[-len(out) :]), x.dtype), _diagonal_ref,
+    lambda g, y, x, *, out, stride, dilation: _spread(
+        g, n=x.shape[-2 * len(out) : -len(out)], size=x.shape[-len(out) :], stride=stride, dilation=dilation),
+    lambda ix, ins, outs, *, out, stride, dilation: (ix.diagonal(len(out), stride, dilation), []),
+    lambda: [Case(((2, 7, 2),), dict(out=(3,), stride=(2,), dilation=(1,)))],
+    "y[…, o, k] = x[…, o · stride + k · dilation, k]")
+
+
+# --- what users call
+def reshape(x: Any, *shape: Any) -> Tensor:
+    """y = x with a new shape; one axis may be -1. Raises ShapeError when the element counts differ."""
+    x, dims = as_tensor(x), _ints(shape)
+    if dims.count(-1) == 1:
+        rest = -math.prod(dims)
+        if rest and x.size % rest == 0:
+            dims = tuple(x.size // rest if n == -1 else n for n in dims)
+    return x if dims == x.shape else _reshape(x, shape=dims)
+
+
+def permute(x: Any, *order: Any) -> Tensor:
+    """y = x with its axes in the given order."""
+    x = as_tensor(x)
+    dims = tuple(a + x.ndim if a < 0 else a for a in _ints(order)) if order else ()
+    if sorted(dims) != list(range(x.ndim)):
+        raise ShapeError(f"permute: expected an order of {x.ndim} axes for shape {x.shape}; got {dims}.")
+    return x if dims == tuple(range(x.ndim)) else _permute(x, order=dims)
+
+
+def transpose(x: Any, a: int = -2, b: int = -1) -> Tensor:
+    """y = x with two axes swapped."""
+    x = as_tensor(x)
+    order = list(range(x.ndim))
+    order[a], order[b] = order[b], order[a]
+    return permute(x, order)
+
+
+def expand(x: Any, *shape: Any) -> Tensor:
+    """y repeats x to `shape` by NumPy's broadcasting."""
+    x, dims = as_tensor(x), _ints(shape)
+    if broadcast_shapes("expand", x.shape, dims) != dims:
+        raise ShapeError(f"expand: expected a shape that {x.shape} broadcasts to; got {dims}.")
+    return x if dims == x.shape else _expand(x, shape=dims)
+
+
+def flip(x: Any, axes: Any) -> Tensor:
+    """y[i] = x[n − 1 − i] along the axes."""
+    from ..spec import normal_axes
+
+    x = as_tensor(x)
+    return _flip(x, axes=normal_axes("flip", axes, x.ndim))
+
+
+def pad(x: Any, low: Any, high: Any, inner: Any = None, value: float = 0) -> Tensor:
+    """y = x with `low` elements before, `high` after and `inner` between its own, per axis, all equal to `value`."""
+    x = as_tensor(x)
+    low, high = tuple(int(v) for v in low), tuple(int(v) for v in high)
+    inner = tuple(int(v) for v in inner) if inner is not None else (0,) * x.ndim
+    if not len(low) == len(high) == len(inner) == x.ndim or min((*low, *high, *inner, 0)) < 0:
+        raise ShapeError(f"pad: expected {x.ndim} non-negative amounts per side for shape {x.shape}; got {low}, {high}, {inner}; crop with slices.")
+    return _pad(x, low=low, high=high, inner=inner, value=value) if any((*low, *high, *inner)) else x
+
+
+def windows(x: Any, size: Any, stride: Any = None, dilation: Any = None) -> Tensor:
+    """y[…, o, k] = x[…, o·stride + k·dilation] over the last len(size) axes."""
+    ones = (1,) * len(size)
+    return _windows(as_tensor(x), size=tuple(size), stride=tuple(stride or ones), dilation=tuple(dilation or ones))
+
+
+def fold_windows(x: Any, n: Any, size: Any, stride: Any, dilation: Any) -> Tensor:
+    """y[…, h] = Σ over windows o and offsets k with h = o·stride + k·dilation of x[…, o, k]: the adjoint of `windows`."""
+    from .reduce import sum
+
+    return sum(_spread(as_tensor(x), n=tuple(n), size=tuple(size), stride=tuple(stride), dilation=tuple(dilation)), tuple(range(-len(size), 0)))
+
+
+def getitem(x: Any, key: Any) -> Tensor:
+    """NumPy's basic indexing (integers, slices, None, ...); one integer array gathers along its axis."""
+    x = as_tensor(x)
+    keys = list(key) if isinstance(key, tuple) else [key]
+    used = sum(k is not None and k is not Ellipsis for k in keys)
+    if used > x.ndim:
+        raise IndexError(f"getitem: expected at most {x.ndim} indices for shape {x.shape}; got {used}.")
+    at = next((i for i, k in enumerate(keys) if k is Ellipsis), len(keys))
+    keys[at : at + 1] = [slice(None)] * (x.ndim - used)
+    arrays = [i for i, k in enumerate(keys) if k is not None and not isinstance(k, (slice, int, np.integer))]
+    if arrays:
+        return _gather_item(x, keys, arrays)
+    start, size, step, flips, shape = [], [], [], [], []
+    axis = 0
+    for k in keys:
+        if k is None:
+            shape.append(1)
+            continue
+        a, m, s = _span(k, x.shape[axis], axis)
+        if s < 0:
+            flips.append(axis)
+            a, s = x.shape[axis] - 1 - a, -s
+        start.append(a), size.append(m), step.append(s)
+        if isinstance(k, slice):
+            shape.append(m)
+        axis += 1
+    y = flip(x, flips) if flips else x
+    if tuple(size) != y.shape or any(start) or any(s != 1 for s in step):
+        y = _crop(y, start=tuple(start), size=tuple(size), step=tuple(step))
+    return reshape(y, tuple(shape))
+
+
+def _span(k: Any, n: int, axis: int) -> tuple[int, int, int]:
+    """(start, count, step) of an index or slice on an axis of n."""
+    if isinstance(k, slice):
+        a, b, s = k.indices(n)
+        return a if len(range(a, b, s)) else 0, len(range(a, b, s)), s
+    if not -n <= k < n:
+        raise IndexError(f"getitem: expected an index in [{-n}, {n}) on axis {axis}; got {k}.")
+    return int(k) % n if n else 0, 1, 1
+
+
+def _gather_item(x: Tensor, keys: list[Any], arrays: list[int]) -> Tensor:
+    if len(arrays) != 1 or any(k is not None and not (isinstance(k, slice) and k == slice(None)) for i, k in enumerate(keys) if i != arrays[0]):
+        raise IndexError("getitem: expected one integer array with full slices beside it; index in two steps, or use gather.")
+    from .index import gather
+
+    return gather(x, keys[arrays[0]], axis=arrays[0])

@@ -1,0 +1,266 @@
+"""A Tensor is a recorded op: inputs, attributes, a spec, and storage once it has run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ShapeError
+from .op import OPS, Op
+from .spec import Spec, dtype_name, np_dtype, promote
+
+
+class Operators:
+    """The arithmetic of anything that stands for a tensor. Every method records; nothing runs."""
+
+    __slots__ = ()
+    __array_priority__ = 100
+    spec: Spec
+
+    shape = property(lambda self: self.spec.shape)
+    dtype = property(lambda self: self.spec.dtype)
+    size = property(lambda self: self.spec.size)
+    ndim = property(lambda self: len(self.spec.shape))
+
+    @property
+    def T(self) -> Tensor:
+        """All axes reversed."""
+        return self.permute(*reversed(range(self.ndim)))
+
+    @property
+    def mT(self) -> Tensor:
+        """Last two axes swapped."""
+        return self.permute(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+
+    def __add__(a, b: Any) -> Tensor: return OPS["add"](a, b)
+    def __sub__(a, b: Any) -> Tensor: return OPS["sub"](a, b)
+    def __mul__(a, b: Any) -> Tensor: return OPS["mul"](a, b)
+    def __truediv__(a, b: Any) -> Tensor: return OPS["div"](a, b)
+    def __floordiv__(a, b: Any) -> Tensor: return OPS["floordiv"](a, b)
+    def __mod__(a, b: Any) -> Tensor: return OPS["mod"](a, b)
+    def __pow__(a, b: Any) -> Tensor: return OPS["pow"](a, b)
+    def __matmul__(a, b: Any) -> Tensor: return _ops().matmul(a, b)
+    def __radd__(a, b: Any) -> Tensor: return OPS["add"](b, a)
+    def __rsub__(a, b: Any) -> Tensor: return OPS["sub"](b, a)
+    def __rmul__(a, b: Any) -> Tensor: return OPS["mul"](b, a)
+    def __rtruediv__(a, b: Any) -> Tensor: return OPS["div"](b, a)
+    def __rfloordiv__(a, b: Any) -> Tensor: return OPS["floordiv"](b, a)
+    def __rmod__(a, b: Any) -> Tensor: return OPS["mod"](b, a)
+    def __rpow__(a, b: Any) -> Tensor: return OPS["pow"](b, a)
+    def __rmatmul__(a, b: Any) -> Tensor: return _ops().matmul(b, a)
+    def __neg__(a) -> Tensor: return OPS["neg"](a)
+    def __abs__(a) -> Tensor: return OPS["abs"](a)
+    def __invert__(a) -> Tensor: return OPS["invert"](a)
+    def __and__(a, b: Any) -> Tensor: return OPS["bit_and"](a, b)
+    def __or__(a, b: Any) -> Tensor: return OPS["bit_or"](a, b)
+    def __xor__(a, b: Any) -> Tensor: return OPS["bit_xor"](a, b)
+    def __lshift__(a, b: Any) -> Tensor: return OPS["shift_left"](a, b)
+    def __rshift__(a, b: Any) -> Tensor: return OPS["shift_right"](a, b)
+    def __lt__(a, b: Any) -> Tensor: return OPS["less"](a, b)
+    def __le__(a, b: Any) -> Tensor: return OPS["less_equal"](a, b)
+    def __gt__(a, b: Any) -> Tensor: return OPS["greater"](a, b)
+    def __ge__(a, b: Any) -> Tensor: return OPS["greater_equal"](a, b)
+    def __eq__(a, b: Any) -> Tensor: return OPS["equal"](a, b)  # type: ignore[override]
+    def __ne__(a, b: Any) -> Tensor: return OPS["not_equal"](a, b)  # type: ignore[override]
+    __hash__ = object.__hash__
+
+    def __getitem__(self, key: Any) -> Tensor: return _ops().getitem(self, key)
+    def reshape(self, *shape: Any) -> Tensor: return _ops().reshape(self, *shape)
+    def permute(self, *order: Any) -> Tensor: return _ops().permute(self, *order)
+    def expand(self, *shape: Any) -> Tensor: return _ops().expand(self, *shape)
+    def astype(self, dtype: Any) -> Tensor: return _ops().cast(self, dtype)
+    def sum(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().sum(self, axes, keepdims)
+    def mean(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().mean(self, axes, keepdims)
+    def max(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().max(self, axes, keepdims)
+    def min(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().min(self, axes, keepdims)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len(): expected a tensor with at least one axis; got a scalar.")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool: return bool(self.numpy())
+    def __float__(self) -> float: return float(self.numpy())
+    def __int__(self) -> int: return int(self.numpy())
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: return np.asarray(self.numpy(), dtype)
+    def __dlpack__(self, **_: Any) -> Any: return self.numpy().__dlpack__()
+    def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
+
+    def item(self) -> Any:
+        return self.numpy().item()
+
+    def numpy(self, engine: Any = None) -> np.ndarray[Any, Any]:
+        """The value on the host. Runs what is needed, on the current engine or the one given."""
+        t = as_tensor(self)
+        return (engine or _engine()).values([t])[0]
+
+    def realize(self) -> Any:
+        """Runs what is needed, leaves the value on the device."""
+        realize(self)
+        return self
+
+
+def _ops() -> Any:
+    from . import ops
+
+    return ops
+
+
+def _engine() -> Any:
+    from .engine import current
+
+    return current()
+
+
+class Tensor(Operators):
+    """A node of the recorded graph. Leaves hold a host array, storage on an engine, or (placeholders) neither."""
+
+    __slots__ = ("__weakref__", "attrs", "inputs", "name", "op", "spec", "storage", "value")
+    spec: Spec
+
+    def __init__(self, op: Op | None, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec,
+                 value: np.ndarray[Any, Any] | None = None, storage: Any = None, name: str = "") -> None:
+        self.op, self.inputs, self.attrs, self.spec = op, inputs, attrs, spec
+        self.value, self.storage, self.name = value, storage, name
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.op is None
+
+    def __repr__(self) -> str:
+        what = self.op.name if self.op else (self.name or "leaf")
+        state = " on " + str(self.storage.engine) if self.storage is not None else (" host" if self.value is not None else " recorded")
+        return f"<Tensor {self.spec} {what}{state}>"
+
+
+def tensor(value: Any, dtype: Any = None, name: str = "") -> Tensor:
+    """A leaf from anything NumPy understands. Python floats become float32; arrays keep their dtype unless one is given."""
+    if isinstance(value, Operators):
+        t = as_tensor(value)
+        return t if dtype is None or dtype_name(dtype) == t.dtype else t.astype(dtype)
+    array = np.asarray(value)
+    if dtype is None:
+        plain = not isinstance(value, (np.ndarray, np.generic)) and array.dtype == np.float64
+        dtype = "float32" if plain else dtype_name(array.dtype)
+    array = np.ascontiguousarray(array, np_dtype(dtype_name(dtype))).reshape(array.shape)
+    if isinstance(value, np.ndarray) and np.shares_memory(array, value):
+        array = array.copy()
+    array.flags.writeable = False
+    return Tensor(None, (), {}, Spec(array.shape, dtype_name(dtype)), array, name=name)
+
+
+def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "") -> Tensor:
+    """A leaf without a value: an input of a recorded step, or a stand-in for shape inference."""
+    return Tensor(None, (), {}, Spec(tuple(shape), dtype), name=name)
+
+
+def as_tensor(x: Any, like: str | None = None) -> Tensor:
+    """x as a Tensor; a Python number takes the dtype `like` would give it (weak, as in NumPy)."""
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, Operators):
+        return x.tensor  # type: ignore[attr-defined,no-any-return]
+    if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic):
+        return constant(x, _weak(x, like))
+    return tensor(x)
+
+
+def _weak(x: Any, like: str | None) -> str:
+    if like is None:
+        return {bool: "bool", int: "int32"}.get(type(x), "float32")
+    if isinstance(x, bool):
+        return "bool"
+    if isinstance(x, float) and not like.startswith(("float", "bfloat")):
+        return "float32" if like == "bool" else promote(like, "float16") if like in ("int8", "uint8") else "float64"
+    return "int32" if like == "bool" else like
+
+
+def constant(value: Any, dtype: str = "float32", shape: tuple[int, ...] = ()) -> Tensor:
+    """A tensor filled with one number; costs no memory, it is inlined where it is used."""
+    return Tensor(OPS["full"], (), {"value": value, "dtype": dtype, "shape": tuple(shape)}, Spec(tuple(shape), dtype))
+
+
+def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+    """The node for op(*inputs, **attrs). Raises ShapeError or DTypeError here, where the call was made."""
+    if op.args and len(inputs) != len(op.args):
+        raise ShapeError(f"{op.name}: expected {len(op.args)} operands ({', '.join(op.args)}); got {len(inputs)}.")
+    known = [as_tensor(i).dtype for i in inputs if isinstance(i, (Operators, np.ndarray, np.generic))]
+    like = promote(*known) if known else None
+    if op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
+        like = promote(*known[1:])
+    tensors = tuple(as_tensor(i, like) for i in inputs)
+    spec = op.infer(*(t.spec for t in tensors), **attrs)
+    if op.kind == "composite" and not op.cl and op.define is not None:
+        return op.define(*tensors, **attrs)
+    t = Tensor(op, tensors, attrs, spec)
+    if _state.eager:
+        realize(t)
+    return t
+
+
+def walk(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) -> list[Tensor]:
+    """Every tensor the roots depend on, inputs first. Iterative: a long RNN must not meet the recursion limit."""
+    order: list[Tensor] = []
+    seen: set[int] = set()
+    stack = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        t, ready = stack.pop()
+        if ready:
+            order.append(t)
+        elif id(t) not in seen:
+            seen.add(id(t))
+            stack.append((t, True))
+            if not (stop and stop(t)):
+                stack.extend((i, False) for i in reversed(t.inputs))
+    return order
+
+
+def realize(*roots: Any) -> None:
+    """Runs the graph under the roots in one plan on the current engine."""
+    _engine().run([as_tensor(r) for r in roots])
+
+
+def infer_formula(define: Callable[..., Any], specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec:
+    """The spec of a composite, from recording its definition on placeholders."""
+    return _infer_cached(define, tuple(specs), tuple(sorted(attrs.items())))
+
+
+@functools.lru_cache(4096)
+def _infer_cached(define: Callable[..., Any], specs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Spec:
+    with eager(False):
+        spec: Spec = define(*(placeholder(*s) for s in specs), **dict(attrs)).spec
+    return spec
+
+
+def evaluate_formula(define: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """A composite's reference: its definition on the NumPy engine, at the precision of the arrays (never through float32)."""
+    from .engine.reference import NumpyEngine
+
+    leaves = [Tensor(None, (), {}, Spec(np.shape(a), dtype_name(np.asarray(a).dtype)), np.asarray(a)) for a in arrays]
+    with eager(False):
+        return NumpyEngine(dtype=None).values([define(*leaves, **attrs)])[0]
+
+
+class _State(threading.local):
+    eager = False
+
+
+_state = _State()
+
+
+@contextlib.contextmanager
+def eager(on: bool = True) -> Iterator[None]:
+    """Debugging: flush after every op, so that an error or a NaN appears at its line. There is no second code path."""
+    before, _state.eager = _state.eager, on
+    try:
+        yield
+    finally:
+        _state.eager = before
