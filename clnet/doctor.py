@@ -19,6 +19,12 @@ from .errors import ClnetError, NoDeviceError
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
 VARIABLES = ("CLNET_DEVICE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
+NVIDIA_CURE = (
+    "there is an NVIDIA GPU without OpenCL: apt install the driver's libnvidia-compute package; "
+    "start a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+)
+AMD_CURE = "there is an AMD GPU without OpenCL: apt install rocm-opencl-runtime"
+GPU_NODES = (("/dev/nvidiactl", "nvidia", NVIDIA_CURE), ("/dev/kfd", "amd", AMD_CURE))
 MIB = 1 << 20
 
 
@@ -125,6 +131,7 @@ def _remedies() -> list[str]:
         remedies.append(
             "Intel's runtime is installed but not listed: restart the kernel and import clnet before pyopencl"
         )
+    remedies += [cure for node, runtime, cure in GPU_NODES if os.path.exists(node) and runtime not in runtimes]
     if _version("pocl-binary-distribution") != "not installed" and "pocl" not in runtimes:
         remedies.append("PoCL is installed but not listed: restart the kernel; if it stays away, rm -r ~/.cache/pocl")
     problem = Store(cache_root() / "programs").problem

@@ -24,6 +24,8 @@ from .folders import cache_root, private_folder, write_atomically
 MARK = "clnet-icd-"
 SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
 DRIVERS = {"intel-opencl-rt": "libintelocl.so"}
+# Containers get NVIDIA's library and its device node from the host, but nobody registers it with the loader.
+NVIDIA_NODE, NVIDIA_LIBRARY = Path("/dev/nvidiactl"), "libnvidia-opencl.so.1"
 
 
 @dataclass
@@ -145,22 +147,31 @@ def _read_vendors(folders: list[Path], found: Runtimes) -> dict[str, str]:
     return entries
 
 
+def _stem(library: str) -> str:
+    return Path(library).name.split(".so")[0]
+
+
+def _unregistered(found: Runtimes) -> dict[str, str]:
+    """Libraries that are here whether or not an .icd file names them."""
+    libraries = {name: str(path) for name, file in DRIVERS.items() if (path := find_library(name, file))}
+    found.notes += [f"{name} is not installed in {sys.prefix}" for name in DRIVERS if name not in libraries]
+    if NVIDIA_NODE.exists():
+        libraries["nvidia"] = NVIDIA_LIBRARY
+    return libraries
+
+
 def _prepare_linux(found: Runtimes) -> None:
     folders = _vendor_folders(found)
     if folders is None:
         return
-    drivers = {name: path for name, file in DRIVERS.items() if (path := find_library(name, file))}
-    for name in DRIVERS.keys() - drivers.keys():
-        found.notes.append(f"{name} is not installed in {sys.prefix}")
-    if not drivers:
-        return
     entries = _read_vendors(folders, found)
-    stems = {Path(text).name.split(".so")[0] for text in entries.values()}
-    for name, path in drivers.items():
-        # A system-wide copy wins: two copies in one process show the device twice.
-        if path.name.split(".so")[0] not in stems:
-            entries[f"{name}.icd"] = str(path)
-            found.sources[f"{name}.icd"] = str(path)
+    stems = {_stem(text) for text in entries.values()}
+    # A registered copy wins: two copies in one process show the device twice.
+    missing = {name: library for name, library in _unregistered(found).items() if _stem(library) not in stems}
+    if not missing:
+        return
+    for name, library in missing.items():
+        entries[f"{name}.icd"] = found.sources[f"{name}.icd"] = library
     found.folder = _write_vendors(entries, found)
     # The process's real environment: the loader reads it with C getenv, and child processes inherit it.
     os.environ["OCL_ICD_VENDORS"] = found.folder

@@ -68,7 +68,7 @@ cache = ProgramCache(select({device.key!r})[0])
 cache.get({SOURCE!r}, {OPTIONS!r})
 print(cache.counters().builds, cache.counters().disk_hits)
 """
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CLNET_CACHE_DIR": str(tmp_path)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "CLNET_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
     seen = [subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.split() for _ in "ab"]
     assert seen == [["1", "0"], ["0", "1"]]

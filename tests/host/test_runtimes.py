@@ -13,7 +13,7 @@ import pytest
 
 from clnet.engine.folders import check_private, private_folder, write_atomically
 from clnet.engine.pocl import Mend, known_name
-from clnet.engine.runtimes import MARK
+from clnet.engine.runtimes import MARK, NVIDIA_NODE
 
 ROOT = Path(__file__).resolve().parents[2]
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ocl-icd is Linux only")
@@ -35,6 +35,7 @@ def installed(package: str) -> bool:
         return False
 
 
+NVIDIA = ["nvidia.icd"] if NVIDIA_NODE.exists() else []
 INTEL = pytest.mark.skipif(not installed("intel-opencl-rt"), reason="intel-opencl-rt is not installed")
 POCL = pytest.mark.skipif(not installed("pocl-binary-distribution"), reason="pocl-binary-distribution is not installed")
 
@@ -43,7 +44,7 @@ def run(code: str, **variables: str) -> str:
     """A fresh process: the loader reads its list once."""
     dropped = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_CACHE_DIR", "CLNET_DEVICE", "CLNET_MEND_POCL")
     env = {name: value for name, value in os.environ.items() if name not in dropped}
-    env.update(variables, PYTHONPATH=str(ROOT))
+    env.update(variables, PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path]))
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False
     )
@@ -73,7 +74,7 @@ def test_vendors_of_the_user_stay_and_broken_ones_go(tmp_path: Path) -> None:
     found = prepared(CLNET_CACHE_DIR=str(tmp_path / "cache"), OCL_ICD_VENDORS=str(vendors))
     folder = Path(str(found["folder"]))
     assert found["vendors"] == str(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["good.icd", "intel-opencl-rt.icd"]
+    assert sorted(path.name for path in folder.iterdir()) == ["good.icd", "intel-opencl-rt.icd", *NVIDIA]
     assert (folder / "good.icd").read_text() == "libsomething.so.1\n"
     assert any("libgone.so" in str(note) for note in found["notes"])  # type: ignore[attr-defined]
     check_private(folder)
@@ -86,7 +87,21 @@ def test_a_system_wide_intel_is_not_doubled(tmp_path: Path) -> None:
     vendors.mkdir()
     (vendors / "intel.icd").write_text("libintelocl.so\n")
     found = prepared(CLNET_CACHE_DIR=str(tmp_path / "cache"), OCL_ICD_VENDORS=str(vendors))
-    assert [path.name for path in Path(str(found["folder"])).iterdir()] == ["intel.icd"]
+    assert "intel-opencl-rt.icd" not in found["sources"]  # type: ignore[operator]
+
+
+@LINUX
+def test_an_unregistered_nvidia_driver_is_registered(tmp_path: Path) -> None:
+    fake = "from pathlib import Path; from clnet.engine import runtimes; runtimes.NVIDIA_NODE = Path('/dev/null')\n"
+    vendors = tmp_path / "vendors"
+    vendors.mkdir()
+    variables = {"CLNET_CACHE_DIR": str(tmp_path / "cache"), "OCL_ICD_VENDORS": str(vendors)}
+    found = json.loads(run(fake + SHOW, **variables))
+    assert (Path(found["folder"]) / "nvidia.icd").read_text() == "libnvidia-opencl.so.1\n"
+    (vendors / "own.icd").write_text("/dev/../" + str(vendors) + "/libnvidia-opencl.so.1")
+    (vendors / "libnvidia-opencl.so.1").write_text("")
+    found = json.loads(run(fake + SHOW, **variables))
+    assert "nvidia.icd" not in found["sources"]
 
 
 @LINUX
