@@ -36,12 +36,11 @@
 #define DOT 2
 #define TILE 3
 #ifndef VARIANT
-#define VARIANT PANEL
+#define VARIANT PANEL           // which of them
 #endif
 #ifndef GROUP_ATTR
 #define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
-#define AT_LEAST_1(n) ((n) > 0 ? (n) : 1)
 
 #if VARIANT == PANEL
 
@@ -93,7 +92,7 @@
 #define NR (NV * VW)
 #define ROW_PANEL ((MR + VW - 1) / VW * VW)     // packed rows are padded to whole vectors
 #define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
-#define KB AT_LEAST_1(KC)
+#define KB ((KC) > 0 ? (KC) : 1)
 #define TAIL_ROWS ((ROWS) % MR)                 // edges: sizes are known, so they are instances of their own
 #define TAIL_VECS (((COLS) % NR + VW - 1) / VW)
 #define TAIL_LANES (COLS_PACKED || (COLS) % VW == 0 ? VW : (COLS) % VW)   // packed panels are padded
@@ -180,13 +179,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #if COLS_PACKED
     T col_panels[KB * (JC)] __attribute__((aligned(64)));
 #endif
-#if WHOLE_TILE
-    T tile[(IC) * (JC)] __attribute__((aligned(64)));
-    const size_t c_i = JC;
-#else
-    T tile[MR * NR] __attribute__((aligned(64)));
-    const size_t c_i = NR;
-#endif
+    const size_t c_i = WHOLE_TILE ? (JC) : NR;
+    T tile[WHOLE_TILE ? (IC) * (JC) : MR * NR] __attribute__((aligned(64)));
 
     for (size_t k0 = 0; k0 == 0 || k0 < K; k0 += KC) {   // once for K = 0: the tile is 0, and stored
         const size_t depth = min((size_t)(KC), (size_t)(K) - k0);
@@ -194,7 +188,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #if COLS_PACKED
         for (size_t j = j0; j < j1; j += NR)
             if (TAIL_VECS && j + NR > COLS)
-                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth, COL_J, COL_K);
+                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth,
+                     COL_J, COL_K);
             else
                 pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, NR, depth, COL_J, COL_K);
 #endif

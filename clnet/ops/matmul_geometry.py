@@ -20,12 +20,14 @@ TUNED = {
         copy=1.5,               # [cycles a vector] packing what is contiguous across the panel
         transpose=6.0,          # [cycles a vector] packing what is contiguous along k: 4 shuffles, a load, a store
         gather=4.0,             # [cycles an element] packing what is contiguous nowhere
-        direct_tiles=5,         # up to so many row tiles the columns are read where they lie
-        dot=6,                  # up to so many rows (or columns) both contiguous along k go to DOT
+        direct_tiles=5,         # up to so many row tiles the columns are read where they lie (64 rows: 1.47 against 1.27 packed)
+        direct_depth=64,        # up to such a K too: the panel fits L1 as it lies
+        dot=16,                 # up to so many rows (or columns) both contiguous along k go to DOT (8 rows: 3x faster; 32: slower)
     ),
     "gpu": dict(
-        tiles=((128, 128, 16, 8, 8), (64, 64, 16, 4, 4), (32, 32, 32, 4, 4)),   # BM BN BK TM TN, largest first
-        fill=1.0,               # tiles a compute unit that justify a size
+        # BM BN BK TM TN LANES_M LANES_N and speed: waves * BM * BN / speed ranks them as measured on the H200 at 512 .. 4096
+        tiles=((128, 128, 16, 8, 8, 4, 8, 1.0), (128, 64, 16, 8, 4, 4, 8, 0.9), (64, 64, 16, 8, 4, 4, 8, 0.85),
+               (32, 64, 16, 4, 4, 4, 8, 0.68), (32, 32, 32, 4, 4, 4, 8, 0.55)),
     ),
 }
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
@@ -41,8 +43,6 @@ def geometry(device, batch, m, n, k, x_strides, w_strides, dtype, tuned=None):
     return _gpu(device.runtime, device.compute_units, device.local_memory, device.max_work_group, batch, m, n, k, size, table)
 
 
-# ---- CPU -------------------------------------------------------------------------------------------------------------
-
 @lru_cache(4096)
 def _cpu(runtime, width, cores, batch, m, n, k, xs, ws, size, table):
     t = dict(table)
@@ -51,24 +51,24 @@ def _cpu(runtime, width, cores, batch, m, n, k, xs, ws, size, table):
     if xs[1] == 1 and ws[0] == 1 and min(m, n) <= t["dot"] and lanes > 1:
         return _dot(base, lanes, cores, batch, m, n, k)
     cost, swap, mr, nv = min(
-        (_cost(t, r, c, k, ri, rk, cj, ck, mr, nv, lanes) + swap * m * n / lanes * 3, swap, mr, nv)
+        (_cost(t, r, c, k, rk, cj, ck, mr, nv, lanes, size) + swap * m * n / lanes * 3, swap, mr, nv)
         for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
         for mr, nv in _tiles(lanes * size // 64))
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
-    mr = min(mr, rows)
-    nv = min(nv, ceil(cols / lanes))
+    mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
     cut = k * width * size > t["panel"]
     depth = t["depth"] if cut else max(k, 1)
-    rows_most = t["tile_rows"] // mr if cut else row_tiles
+    rows_most = row_tiles
     if swap or cut:                                     # the macro tile stays in private memory: half of the scratch at most
-        rows_most = max(1, min(rows_most, t["scratch"] // 2 // (width * mr * size)))
-    packed = not (col_j == 1 and (row_tiles == 1 or row_tiles <= t["direct_tiles"] and col_k * size % 1024))
-    panel_bytes = depth * width * size * packed + (rows_most * mr * width * size if swap or cut else 0)
+        rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
+    packed = not _direct(t, rows, mr, k, col_j, col_k, size)
+    pack = packed * _pack(t, col_j, col_k, lanes)
+    panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
     items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
     per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
-                                 cost, t["item"], _pack(t, col_j, col_k, lanes) * k * nv)
+                                 cost, t["item"], pack * k * nv)
     ic, jc = per_rows * mr, per_panel * width
     aliased = row_k == 1 and row_i * size % 4096 == 0 and rows > 1     # all rows of a tile fall into one set of the L1
     rows_packed = per_panel > 1 and (aliased or row_k != 1 and depth > 256) or row_k != 1 and row_i != 1 and per_panel > 2
@@ -83,15 +83,22 @@ def _tiles(full_width):
     return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
 
 
-def _cost(t, rows, cols, k, row_i, row_k, col_j, col_k, mr, nv, lanes):
-    """Cycles on one core: 2 products and 2 loads a cycle, 4 cycles latency, 1 of loop, `stream` for a vector out of L2; then packing."""
+def _cost(t, rows, cols, k, row_k, col_j, col_k, mr, nv, lanes, size):
+    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2; then packing."""
     def edge(whole, part):                              # how often the full tile, and the one that is left
-        return [(part, whole // part)] + ([(whole % part, 1)] if whole % part else [])
+        return [(part, whole // part), (whole % part, whole % part > 0)]
 
     vectors = ceil(cols / lanes)
     products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"]) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
-    return products * k + vectors * k * _pack(t, col_j, col_k, lanes) + rows * vectors * 2
+    pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
+    return products * k + vectors * k * pack + rows * vectors * 2
+
+
+def _direct(t, rows, mr, k, col_j, col_k, size):
+    """Whether columns are better read where they lie: little reuse, and rows of w that do not all fall into one set of the L1."""
+    few = rows <= mr * t["direct_tiles"] or k <= t["direct_depth"]
+    return col_j == 1 and (rows <= mr or few and col_k * size % 4096 != 0)
 
 
 def _pack(t, col_j, col_k, lanes):
@@ -102,16 +109,13 @@ def _split(panels, row_tiles, panels_most, rows_most, items, cores, batch, cost,
     """(panels, row tiles) of a work-item: the shortest time of the busiest core, every row split packing the columns again."""
     best = None
     for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)} | {rows_most}):
-        if down > rows_most:
-            continue
-        for across in range(1, panels_most + 1):
+        for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
             share = across * down / (panels * row_tiles)
             time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack)
             time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
-            if best is None or (time, count) < best[0]:
-                best = (time, count), (across, down)
-    return best[1]
+            best = min(best, (time, count, across, down)) if best else (time, count, across, down)
+    return best[2:]
 
 
 def _dot(base, lanes, cores, batch, m, n, k):
@@ -121,28 +125,25 @@ def _dot(base, lanes, cores, batch, m, n, k):
         dm *= 2
     dn = lanes // dm
     pieces = cores * (4 if m * n * k > 4e6 else 1)
-    ic, jc = m, n
-    if n >= m:
-        jc = ceil(ceil(n / pieces) / dn) * dn
-    else:
-        ic = ceil(ceil(m / pieces) / dm) * dm
+    ic, jc = (m, ceil(ceil(n / pieces) / dn) * dn) if n >= m else (ceil(ceil(m / pieces) / dm) * dm, n)
     defines = dict(base, VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
     return dict(kernel="matmul", defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch), group=(1, 1, 1))
 
 
-# ---- GPU -------------------------------------------------------------------------------------------------------------
-
 @lru_cache(4096)
 def _gpu(runtime, units, local, most, batch, m, n, k, size, table):
-    """The largest tile that still gives every compute unit one; doubles halve the depth."""
+    """The tile with the shortest waves: all compute units run one each, the last wave is as long as a full one."""
     t = dict(table)
-    for bm, bn, bk, tm, tn in t["tiles"]:
-        bk = bk if size == 4 else bk // 2
-        tiles, items = ceil(m / bm) * ceil(n / bn), (bm // tm) * (bn // tn)
-        fits = items <= most and 2 * bk * (bm + bn + 8) * size <= local
-        if fits and tiles * batch >= t["fill"] * units:
-            break
-    defines = dict(VARIANT="TILE", VW=4, USE_FMA=1, BM=bm, BN=bn, BK=bk, TM=tm, TN=tn)
+
+    def fits(tile):                                     # the depth counts floats: doubles halve it, bytes stay
+        return tile[0] * tile[1] // (tile[3] * tile[4]) <= most and 8 * tile[2] * (tile[0] + tile[1] + 8) <= local
+
+    def time(tile):
+        return ceil(ceil(m / tile[0]) * ceil(n / tile[1]) * batch / units) * tile[0] * tile[1] / tile[7]
+
+    bm, bn, bk, tm, tn, lanes_m, lanes_n, _ = min([c for c in t["tiles"] if fits(c)] or t["tiles"][-1:], key=time)
+    items = bm * bn // (tm * tn)
+    defines = dict(VARIANT="TILE", VW=4, USE_FMA=1, BM=bm, BN=bn, BK=bk * 4 // size, TM=tm, TN=tn, LANES_M=lanes_m, LANES_N=lanes_n)
     if runtime == "nvidia":
         defines["CAST_LOADS"] = ""
-    return dict(kernel="matmul", defines=defines, grid=(tiles * items, 1, batch), group=(items, 1, 1))
+    return dict(kernel="matmul", defines=defines, grid=(ceil(m / bm) * ceil(n / bn) * items, 1, batch), group=(items, 1, 1))
