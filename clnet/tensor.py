@@ -100,7 +100,11 @@ class Operators:
     def numpy(self, engine: Any = None) -> np.ndarray[Any, Any]:
         """The value on the host. Runs what is needed, on the current engine or the one given."""
         t = as_tensor(self)
-        return (engine or _engine()).values([t])[0]
+        if engine is not None:
+            return engine.values([t])[0]
+        if t.value is None:
+            realize(t)
+        return _engine().values([t])[0]
 
     def realize(self) -> Any:
         """Runs what is needed, leaves the value on the device."""
@@ -223,9 +227,20 @@ def walk(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) 
     return order
 
 
+_before_flush: list[Callable[[], list[Any]]] = []
+
+
+def on_flush(hook: Callable[[], list[Any]]) -> None:
+    """Registers a source of variables whose recorded updates every flush runs along."""
+    _before_flush.append(hook)
+
+
 def realize(*roots: Any) -> None:
-    """Runs the graph under the roots in one plan on the current engine."""
-    _engine().run([as_tensor(r) for r in roots])
+    """Runs the graph under the roots, and all updates of variables recorded so far, in one plan on the current engine."""
+    variables = [v for hook in _before_flush for v in hook()]
+    _engine().run([*(as_tensor(r) for r in roots), *(v.tensor for v in variables)])
+    for v in variables:
+        v.settle()
 
 
 def infer_formula(define: Callable[..., Any], specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec:

@@ -130,17 +130,25 @@ STRIDED: set[str] = {"matmul"}
 
 @dataclass(frozen=True)
 class Operand:
-    """What a kernel's launch function may know of an input: its spec and element strides (one per axis, 0 where broadcast)."""
+    """What a kernel's launch function may know of an input: spec, element strides (0 where broadcast), offset in its buffer."""
 
     spec: Spec
     strides: tuple[int, ...]
+    offset: int = 0
     shape = property(lambda self: self.spec.shape)
     dtype = property(lambda self: self.spec.dtype)
 
 
 def _operand(op: Op, node: Node) -> Operand:
-    layout = strided(node) if op.name in STRIDED else None
-    return Operand(node.spec, layout[2] if layout else row_major(node.shape))
+    layout = strided(node)
+    if layout is not None and (op.name in STRIDED or contiguous(node.shape, layout[2])):
+        return Operand(node.spec, layout[2], layout[1])
+    return Operand(node.spec, row_major(node.shape))
+
+
+def contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether these strides walk an array of this shape in row-major order (axes of size 1 do not matter)."""
+    return all(n == 1 or s == r for n, s, r in zip(shape, strides, row_major(shape), strict=True))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -214,8 +222,9 @@ def _split(t: Tensor, device: Any) -> Tensor | None:
     return record(t.op, (partial.reshape(kept),), {"axes": (axis,)}).astype(t.dtype)
 
 
-def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any) -> Graph:
-    """The graph under `roots`, down to tensors that are already `known` to the engine."""
+def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any, first: Sequence[Tensor] = ()) -> Graph:
+    """The graph under `roots`, down to tensors that are `known` to the engine; leaves in `first` get the first numbers."""
     builder = _Builder(device, known)
+    builder.add(first)
     builder.graph.outputs = builder.add(roots)
     return builder.graph

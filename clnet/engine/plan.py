@@ -212,11 +212,11 @@ class _Planner:
         return args
 
     def _operand_offset(self, launch: Launch, n: Node) -> int:
-        """A kernel operand that is a strided view starts inside its base."""
+        """A kernel operand that is a view of something larger starts inside it."""
         if launch.kind == "kernel":
             for i in launch.cores[0].inputs:
-                node, offset, strides = operand(launch.cores[0], i)
-                if node is n and strides is not None:
+                node, offset, _ = operand(launch.cores[0], i)
+                if node is n:
                     return offset
         return 0
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..op import OPS
-from .graph import STRIDED, Graph, Node, strided, through_views
+from .graph import STRIDED, Graph, Node, contiguous, row_major, strided, through_views
 from .index import Flat, Index, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
@@ -51,12 +51,12 @@ def base_at(node: Node, i: Index | None = None) -> tuple[Node, bool]:
     return base, not conditions and base.size == node.size and ix.flatten(base.shape).expr == flat
 
 
-def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...] | None]:
-    """(node in memory, element offset, strides or None for contiguous) through which kernel node n reads its input i."""
-    if n.op is not None and n.op.name in STRIDED and (layout := strided(i)) is not None:
+def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
+    """(node in memory, element offset, strides) through which kernel node n reads its input i."""
+    layout = strided(i)
+    if layout is not None and ((n.op is not None and n.op.name in STRIDED) or contiguous(i.shape, layout[2])):
         return layout
-    base, identity = base_at(i)
-    return (base if identity else i), 0, None
+    return i, 0, row_major(i.shape)
 
 
 class _Scheduler:
@@ -65,6 +65,8 @@ class _Scheduler:
         self.launches: list[Launch] = []
         self.home: dict[Node, Launch] = {}
         self.must: set[Node] = set()
+        self.floating: set[Node] = set()
+        self.front = 0
         self.placed: dict[Node, tuple[Node, int]] = {}
         self.cost: dict[Node, int] = {}
         self.bases: dict[Node, list[tuple[Node, bool]]] = {}
@@ -84,10 +86,12 @@ class _Scheduler:
             if n.kind == "view" and n in self.must:
                 self.bases[n] = [base_at(n)]
                 self.cost[n] = 1
-        for n in self.graph.nodes:
+        for n in list(self.graph.nodes):  # assembling adds copies, with homes of their own
             self.assign(n)
+        for n in self.floating.copy():
+            self.ground(n)
         stored = self.decide()
-        launches = [launch for launch in self.launches if launch.stores]  # the rest was recomputed elsewhere
+        launches = sorted((launch for launch in self.launches if launch.stores), key=lambda launch: launch.position)  # the rest was recomputed elsewhere
         for position, launch in enumerate(launches):
             launch.position = position
         return Schedule(self.graph, launches, stored, self.placed, self.home)
@@ -114,8 +118,9 @@ class _Scheduler:
         elif kind == "pointwise" or (kind == "view" and n in self.must):
             self._join(n)
 
-    def _new(self, n: Node, kind: str, domain: tuple[int, ...]) -> Launch:
-        launch = Launch(len(self.launches), kind, domain, size=n.size)
+    def _new(self, n: Node, kind: str, domain: tuple[int, ...], *, front: bool = False) -> Launch:
+        self.front -= front
+        launch = Launch(self.front if front else len(self.launches), kind, domain, size=n.size)
         if kind != "map":
             launch.cores.append(n)
         self.launches.append(launch)
@@ -151,24 +156,44 @@ class _Scheduler:
         """Whether a launch at `position` can read base from memory or recompute it."""
         if base.kind == "leaf" or (base.kind == "pointwise" and not base.inputs):
             return True
+        if base in self.floating:
+            self.ground(base)
         return base in self.home and self.home[base].position < position
 
     def _join(self, n: Node) -> None:
         """The latest launch that computes an input of n element for element, if everything else n reads is there by then."""
         bases = self.bases[n]
+        if n not in self.must and all(b.kind == "leaf" or not b.inputs or (identity and b in self.floating) for b, identity in bases):
+            self.floating.add(n)  # reads only leaves: it can wait for a consumer and go where that goes
+            return
         same = {self.home[b] for b, identity in bases if identity and b in self.home and b.kind != "assemble"}
         for launch in sorted(same, key=lambda launch: -launch.position):
             if self._fits(n, launch, bases):
-                self.home[n] = launch
+                self._settle(n, launch)
                 return
-        self.home[n] = self._sibling(n, bases) or self._new(n, "map", n.shape)
-        if self.home[n].kind == "map" and len(n.shape) > len(self.home[n].domain):
-            self.home[n].domain = n.shape
+        for b, identity in bases:
+            if b in self.floating and not identity:
+                self.ground(b)
+        self._settle(n, self._sibling(n, bases) or self._new(n, "map", n.shape))
+
+    def _settle(self, n: Node, launch: Launch) -> None:
+        """n, and the waiting nodes it reads element for element, are computed in this launch."""
+        self.home[n] = launch
+        self.floating.discard(n)
+        if launch.kind == "map" and len(n.shape) > len(launch.domain):
+            launch.domain = n.shape
+        for b, identity in self.bases[n]:
+            if identity and b in self.floating:
+                self._settle(b, launch)
+
+    def ground(self, n: Node) -> None:
+        """A waiting node that nobody took along gets a launch at the front, where its leaves are."""
+        self._settle(n, self._new(n, "map", n.shape, front=True))
 
     def _fits(self, n: Node, launch: Launch, bases: list[tuple[Node, bool]]) -> bool:
         if launch.kind == "host" or self._result_size(launch) != n.size:
             return False
-        return all((identity and self.home.get(b) is launch) or self.ready(b, launch.position) for b, identity in bases)
+        return all((identity and (b in self.floating or self.home.get(b) is launch)) or self.ready(b, launch.position) for b, identity in bases)
 
     def _result_size(self, launch: Launch) -> int:
         return launch.cores[0].size if launch.cores else launch.size
@@ -231,7 +256,8 @@ class _Scheduler:
         away = sites - {home}
         if not away:
             return {home}
-        if self.cost[n] <= (4 * CHEAP if n.size == 1 else CHEAP):
+        # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
+        if self.cost[n] <= (3 if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
             return set(sites)
         if away == sites and len(away) == 1 and max(self._domain(launch) for launch in away) <= 2 * n.size:
             return away

@@ -27,7 +27,16 @@ def _matmul(x: Any, w: Any) -> Any:
 
 @_matmul.defvjp
 def _(g: Any, y: Any, x: Any, w: Any) -> Any:
-    return _matmul(g, transpose(w)), _matmul(transpose(x), g)
+    # The gradient of a transposed operand is computed transposed: the two transpositions cancel, and nothing is copied.
+    to_w = transpose(_matmul(transpose(g), x)) if _transposed(w) else _matmul(transpose(x), g)
+    to_x = transpose(_matmul(w, transpose(g))) if _transposed(x) else _matmul(g, transpose(w))
+    return to_x, to_w
+
+
+def _transposed(t: Any) -> bool:
+    """Whether t is another tensor with its last two axes swapped."""
+    order = t.attrs["order"] if t.op is not None and t.op.name == "permute" else ()
+    return order[-2:] == (t.ndim - 1, t.ndim - 2)
 
 
 @_matmul.deflaunch

@@ -1,0 +1,187 @@
+"""Replay: a function of tensors recorded once per input shapes, planned, and from then on run as a loop over preset kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..spec import Spec, dtype_name, np_dtype
+from ..state import Variable, capture
+from ..tensor import Tensor, as_tensor, eager, placeholder, realize
+from . import current
+from . import graph as graphs
+from .opencl import Bound, DeviceArray, OpenCLEngine
+from .plan import Place, Plan, make_plan
+
+
+class Recorded:
+    """`fn(*tensors) -> tensor or tuple of tensors`, with the variables it assigns as side effects.
+
+    The first call with new input shapes or dtypes records and plans; later ones upload the inputs and replay. On an
+    engine without plans (NumPy) every call evaluates the recorded graph. Raises what fn raises, when it records.
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str = "") -> None:
+        self.fn, self.name = fn, name or getattr(fn, "__name__", "step")
+        self.replays: dict[Any, Any] = {}
+
+    def __call__(self, *inputs: Any) -> Any:
+        engine = current()
+        specs = tuple(_spec(i) for i in inputs)
+        key = (id(engine), specs, threading.get_ident())
+        if key not in self.replays:
+            replay = Replay if isinstance(engine, OpenCLEngine) else Evaluation
+            self.replays[key] = replay(self.fn, specs, engine)
+        return self.replays[key](*inputs)
+
+
+def _spec(x: Any) -> Spec:
+    if isinstance(x, (Tensor, Variable)):
+        return x.spec
+    x = np.asarray(x)
+    return Spec(x.shape, dtype_name(x.dtype))
+
+
+class _Trace:
+    """fn run once on placeholders: its outputs, and what it assigned to which variable."""
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
+        self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
+        with eager(False), capture() as before:
+            result = fn(*self.inputs)
+        self.single = not isinstance(result, (tuple, list))
+        self.outputs = [as_tensor(t) for t in ([result] if self.single else result)]
+        self.variables = list(before)
+        self.updates = [v.tensor for v in before]
+        self.before = [before[v] for v in before]
+        for v, old in before.items():
+            v._tensor = old
+
+
+class Evaluation:
+    """The recorded graph on an engine that evaluates graphs directly."""
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Any) -> None:
+        self.fn, self.engine = fn, engine
+
+    def __call__(self, *inputs: Any) -> Any:
+        with eager(False), capture() as before:
+            result = self.fn(*(as_tensor(i) for i in inputs))
+        single = not isinstance(result, (tuple, list))
+        outputs = [as_tensor(t) for t in ([result] if single else result)]
+        self.engine.run([*outputs, *(v.tensor for v in before)])
+        for v in before:
+            v.settle()
+        leaves = [Tensor(None, (), {}, t.spec, t.value, t.storage) if t.op is not None else t for t in outputs]
+        return leaves[0] if single else tuple(leaves)
+
+
+class Replay:
+    """A plan bound to fixed buffers. State is updated in place; outputs get fresh blocks, so earlier results stay valid."""
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: OpenCLEngine) -> None:
+        self.engine = engine
+        self.trace = t = _Trace(fn, specs)
+        for v, old in zip(t.variables, t.before, strict=True):
+            if old.op is not None:
+                realize(v)
+        t.before = [v.tensor for v in t.variables]
+        if any(b.op is not None for b in t.before):
+            t = self.trace = _Trace(fn, specs)
+        roots = [*t.outputs, *t.updates]
+        first = [*t.inputs, *t.before]
+        graph = graphs.build(roots, engine.known, engine.device, first)
+        for node in graph.nodes:
+            engine.check_dtype(node.spec.dtype)
+        into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
+        self.plan: Plan = make_plan(graph, engine.device, into)
+        self.leaves = graph.leaves
+        self.bound = Bound(self.plan, engine)
+        self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
+        self.blocks = [engine.pool.alloc(s.nbytes, "step input") for s in specs]
+        self.uses = self._uses()
+        self._state: list[Tensor] = []
+        self._bind()
+
+    def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
+        """(kind, number) of a place -> the kernel arguments that name it."""
+        uses: dict[tuple[str, int], list[tuple[Any, int]]] = {}
+        for step, kernel in zip(self.plan.steps, self.bound.kernels, strict=True):
+            for k, (kind, value) in enumerate(step.args):
+                if kernel is not None and kind != "value":
+                    number = 0 if value.kind == "arena" else value.number
+                    uses.setdefault((value.kind, number), []).append((kernel, k))
+        return uses
+
+    def _bind(self) -> None:
+        """Presets all arguments. Again only when somebody gave a variable another tensor (loaded weights, say)."""
+        t, n = self.trace, len(self.blocks)
+        for k, v in enumerate(t.variables):
+            self.leaves[n + k] = v.tensor
+        for v in t.variables:
+            if v.tensor.op is not None:
+                realize(v)
+        self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
+        for v in t.variables:
+            v.tensor.value = None  # from now on the device's copy is the only true one
+        self._state = [v.tensor for v in t.variables]
+        self._fed: list[Any] = [None] * n
+        self.bound.set_args(self._buffer)
+
+    def _buffer(self, place: Place) -> Any:
+        if place.kind == "arena":
+            return self.arena.buffer if self.arena else None
+        return self._leaf_blocks[place.number].buffer if place.kind == "leaf" else self._leaf_blocks[0].buffer if self._leaf_blocks else self.arena.buffer  # outputs are set per call
+
+    def __call__(self, *inputs: Any) -> Any:
+        if any(v.tensor is not s for v, s in zip(self.trace.variables, self._state, strict=True)):
+            self._bind()
+        for k, x in enumerate(inputs):
+            self._feed(k, x)
+        outs = {k: self.engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
+        for k, block in outs.items():
+            for kernel, arg in self.uses.get(("out", k), ()):
+                kernel.set_arg(arg, block.buffer)
+        self.engine.launch(self.bound, lambda p: outs[p.number].buffer if p.kind == "out" else self._buffer(p))
+        self._copy_back(outs)
+        return self._results(outs)
+
+    def _feed(self, k: int, x: Any) -> None:
+        """Host arrays are uploaded into the step's buffer; tensors on this device are read where they are."""
+        if isinstance(x, (Tensor, Variable)):
+            t = as_tensor(x)
+            self.engine.run([t])
+            block = t.storage.block
+        else:
+            block = self.blocks[k]
+            want = self.trace.inputs[k].spec
+            x = np.ascontiguousarray(x, np_dtype(want.dtype))
+            if x.shape != want.shape:
+                raise ShapeError(f"step: expected input {k} of shape {want.shape}; got {x.shape}.")
+            self.engine.queue.upload(block.buffer, x, wait=False)
+        self._leaf_blocks[k] = block
+        if self._fed[k] is not block:
+            self._fed[k] = block
+            for kernel, arg in self.uses.get(("leaf", k), ()):
+                kernel.set_arg(arg, block.buffer)
+
+    def _copy_back(self, outs: dict[int, Any]) -> None:
+        """Updates that could not be written in place, because someone still needed the old value."""
+        import pyopencl as cl
+
+        for k, leaf, nbytes in self.plan.copies:
+            place = self.plan.outputs[k]
+            source = outs[place.number].buffer if place.kind == "out" else self._buffer(place)
+            cl.enqueue_copy(self.engine.queue.commands, self._leaf_blocks[leaf].buffer, source, byte_count=nbytes)
+
+    def _results(self, outs: dict[int, Any]) -> Any:
+        t, results = self.trace, []
+        for k, out in enumerate(t.outputs):
+            place = self.plan.outputs[k]
+            block = outs[place.number] if place.kind == "out" else self._leaf_blocks[place.number]
+            results.append(Tensor(None, (), {}, out.spec, storage=DeviceArray(self.engine, block, out.spec)))
+        return results[0] if t.single else tuple(results)

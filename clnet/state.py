@@ -1,0 +1,202 @@
+"""What changes: variables, the flat arenas in which a network's parameters lie, and the random generator.
+
+Tensors never change. A Variable holds one and is given another; between two flushes the updates are recorded like
+everything else, and a recorded step writes them in place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ShapeError
+from .op import OPS
+from .spec import Spec, np_dtype
+from .tensor import Operators, Tensor, as_tensor, on_flush, tensor
+
+ALIGN = 128  # elements: 512 bytes of float32, which every device's alignment divides
+
+
+class _Pending(threading.local):
+    def __init__(self) -> None:
+        self.updates: weakref.WeakSet[Variable] = weakref.WeakSet()
+        self.capture: dict[Variable, Tensor] | None = None
+
+
+_pending = _Pending()
+
+
+class Variable(Operators):
+    """A named value that changes. Stands for its current tensor in every formula.
+
+    role        what it is: "weight", "bias", "normalization", "embedding", "buffer", "state"
+    trainable   whether optimizers see it
+    """
+
+    __slots__ = ("__weakref__", "_tensor", "grad", "name", "role", "trainable")
+
+    def __init__(self, value: Any, name: str = "", role: str = "state", trainable: bool = False, dtype: Any = None) -> None:
+        self._tensor = tensor(value, dtype, name)
+        self.name, self.role, self.trainable, self.grad = name, role, trainable, None
+
+    @property
+    def tensor(self) -> Tensor:
+        return self._tensor
+
+    @property
+    def spec(self) -> Spec:  # type: ignore[override]
+        return self.tensor.spec
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name or '?'} {self.spec} {self.role}>"
+
+    def assign(self, value: Any) -> None:
+        """Replaces the value; recorded, and run with the next flush or step. Raises ShapeError for another shape."""
+        new = as_tensor(value, self.dtype)
+        if new.shape != self.shape:
+            raise ShapeError(f"{self.name or 'Variable'}: expected a value of shape {self.shape}; got {new.shape}.")
+        self._set(new if new.dtype == self.dtype else new.astype(self.dtype))
+
+    def _set(self, new: Tensor) -> None:
+        if _pending.capture is not None:
+            _pending.capture.setdefault(self, self._tensor)
+        elif new.op is not None:
+            _pending.updates.add(self)
+        self._tensor = new
+
+    def settle(self) -> None:
+        """Forgets how the value came about: the tensor becomes a leaf, so that histories do not pile up."""
+        t = self._tensor
+        if t.op is not None and t.storage is not None:
+            self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
+
+
+class Parameter(Variable):
+    """A trainable variable. Inside an Arena it is a slice of the flat vector; outside it has a tensor of its own."""
+
+    __slots__ = ("arena", "part")
+
+    def __init__(self, value: Any, name: str = "", role: str = "weight", dtype: Any = "float32") -> None:
+        super().__init__(value, name, role, True, dtype)
+        self.arena: Arena | None = None
+        self.part = -1
+
+    @property
+    def tensor(self) -> Tensor:
+        return self._tensor if self.arena is None else self.arena.view(self.part)
+
+    @property
+    def spec(self) -> Spec:  # type: ignore[override]
+        return self._tensor.spec
+
+    def _set(self, new: Tensor) -> None:
+        if self.arena is None:
+            super()._set(new)
+        else:
+            self.arena.replace(self.part, new)
+
+
+class Arena:
+    """Parameters of one dtype, contiguous: an update is one launch, clipping one reduction, a checkpoint one copy.
+
+    `flat` is the vector, `params` its parts in order, `offsets` where they start [elements].
+    """
+
+    def __init__(self, params: Sequence[Parameter]) -> None:
+        # Odd sizes go last, so that the matrices start aligned and there are no gaps to fill.
+        self.params = sorted(params, key=lambda p: p.size % ALIGN != 0)
+        self.offsets = [0, *itertools.accumulate(p.size for p in self.params)]
+        self.size = self.offsets.pop()
+        self.dtype = self.params[0].dtype if self.params else "float32"
+        self.flat = Variable(self._gather([p.numpy() for p in self.params]), "parameters", "weight")
+        self._views: list[Tensor | None] = []
+        self._of: Tensor | None = None
+        for k, p in enumerate(self.params):
+            p._tensor = Tensor(None, (), {}, p._tensor.spec, name=p.name)
+            p.arena, p.part = self, k
+
+    def _gather(self, arrays: Iterable[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        flat = np.zeros(self.size, np_dtype(self.dtype))
+        for offset, a in zip(self.offsets, arrays, strict=True):
+            flat[offset : offset + a.size] = a.reshape(-1)
+        return flat
+
+    def view(self, k: int) -> Tensor:
+        """Part k as a tensor: the same object until the flat vector changes, so that gradients find it."""
+        if self._of is not self.flat.tensor:
+            self._of, self._views = self.flat.tensor, [None] * len(self.params)
+        if (found := self._views[k]) is None:
+            shape, size = self.params[k]._tensor.shape, self.params[k]._tensor.size
+            part = OPS["crop"](self.flat.tensor, start=(self.offsets[k],), size=(size,), step=(1,))
+            found = self._views[k] = part.reshape(shape)
+        return found
+
+    def replace(self, k: int, new: Tensor) -> None:
+        """Gives part k another value, through the host: for loading and editing, not for training."""
+        arrays = [p.numpy() for p in self.params]
+        arrays[k] = np.asarray(new.numpy(), np_dtype(self.dtype))
+        self.load(arrays)
+
+    def load(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """New values for all parts, as one upload."""
+        self.flat._tensor = tensor(self._gather(arrays), name="parameters")
+
+    def pack(self, parts: Sequence[Any]) -> Tensor:
+        """One vector of the parts (gradients, say), each computed straight into its place by the plan."""
+        from .ops import concat
+
+        return concat([as_tensor(p).reshape(-1) for p in parts], 0)
+
+    def segments(self) -> list[tuple[int, int, str]]:
+        """(start, stop, role) of every part: what per-tensor rules (decay or not, trust ratios) are made from."""
+        return [(o, o + p.size, p.role) for o, p in zip(self.offsets, self.params, strict=True)]
+
+    def release(self) -> None:
+        """Gives every parameter a tensor of its own again."""
+        values = [p.numpy() for p in self.params]
+        for p, v in zip(self.params, values, strict=True):
+            p.arena, p._tensor = None, tensor(v, name=p.name)
+
+
+class capture:
+    """`with capture() as updates:` collects {variable: its tensor before} of every assignment instead of leaving them pending."""
+
+    def __enter__(self) -> dict[Variable, Tensor]:
+        self._before, _pending.capture = _pending.capture, {}
+        return _pending.capture
+
+    def __exit__(self, *_: Any) -> None:
+        _pending.capture = self._before
+
+
+def _flush_pending() -> list[Variable]:
+    """The variables with updates that have not run; the flush that follows runs them."""
+    found = [] if _pending.capture is not None else list(_pending.updates)
+    if found:
+        _pending.updates.clear()
+    return found
+
+
+on_flush(_flush_pending)
+
+
+class Generator:
+    """Counter-based random numbers (Philox): a seed and a counter that advances with every draw, on any engine alike."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        self.key = np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
+        self.counter = Variable(np.zeros((), np.uint32), "random.counter", "state")
+
+    def advance(self, n: int = 1) -> Tensor:
+        """The counter as it is (uint32 scalar); the next draw gets one that is n further."""
+        now = self.counter.tensor
+        self.counter.assign(now + np.uint32(n))
+        return now
