@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import ctypes as ct
-from .emit import Emitter, Params, Value, integer_helpers
+from .emit import Emitter, OperandParam, Params, Value, integer_helpers
 from .graph import Node
 from .index import Expr, Flat, Index, var, variables
 from .schedule import Launch, Schedule, operand
@@ -188,13 +188,8 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
     assert core.op is not None
     params, functions = Params(scratch=scratch), dict[str, str]()
     for arg, i in zip(core.op.args, core.inputs, strict=True):
-        node = operand(core, i)[0]
-        # The same tensor twice (x @ x) needs two names for one pointer.
-        if node in params.reads:
-            stage.defines.setdefault(arg, params.reads[node])
-        else:
-            params.names[node] = arg
-            params.read(node)
+        node, offset, _ = operand(core, i)
+        params.reads[OperandParam(node, arg, offset)] = arg
     tail = _epilogue(plan, launch, core, stage, params, functions) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"

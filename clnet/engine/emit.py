@@ -18,18 +18,34 @@ from .index import Condition, Expr, Flat, Index, variables
 PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
 
 
+@dataclass(frozen=True)
+class OperandParam:
+    """A kernel's own operand: `offset` elements into node's memory. Its fused epilogue reads the same node without it."""
+
+    node: Node
+    name: str
+    offset: int
+
+    @property
+    def spec(self) -> Any:
+        return self.node.spec
+
+
 @dataclass
 class Params:
     """The parameter list of a kernel: nodes read and written (pointer and element offset each), and scalars."""
 
-    reads: dict[Node, str] = field(default_factory=dict)
+    reads: dict[Node | OperandParam, str] = field(default_factory=dict)
     writes: dict[Node, str] = field(default_factory=dict)
     scalars: dict[tuple[Any, str], str] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
-    names: dict[Node, str] = field(default_factory=dict)
 
     def read(self, node: Node) -> str:
-        return self.reads.setdefault(node, self.names.get(node) or f"in{len(self.reads)}")
+        return self.reads.setdefault(node, f"in{len(self.reads)}")
+
+    def nodes(self) -> list[Node]:
+        """The nodes read."""
+        return [r.node if isinstance(r, OperandParam) else r for r in self.reads]
 
     def write(self, node: Node) -> str:
         return self.writes.setdefault(node, f"out{len(self.writes)}")

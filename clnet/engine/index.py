@@ -229,5 +229,5 @@ class Flat:
         for n in shape:
             stride //= max(n, 1)
             q = self.expr // stride if stride else const(0)
-            out.append(q % n if q.top >= n else q)
+            out.append(const(0) if not n else q % n if q.top >= n else q)
         return Index(out)

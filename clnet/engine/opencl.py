@@ -22,6 +22,7 @@ from .program import ProgramCache
 from .queue import Queue
 
 PLANS = 512  # plans kept per engine
+OPTIONS = ("-w",)  # PoCL prints a count of warnings for every build
 
 
 class DeviceArray:
@@ -47,7 +48,7 @@ class Bound:
         self.kernels = []
         for step in plan.steps:
             if step.host is None:
-                program = engine.programs.get(step.text, name=step.name)
+                program = engine.programs.get(step.text, OPTIONS, name=step.name)
                 with translated(f"kernel {step.name}"):
                     self.kernels.append(cl.Kernel(program, step.name))
             else:

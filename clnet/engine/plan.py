@@ -11,6 +11,7 @@ import numpy as np
 from ..spec import np_dtype
 from . import ctypes as ct
 from .codegen import Source, kernel_sources, map_source
+from .emit import OperandParam
 from .folds import fold_source
 from .graph import Graph, Node
 from .schedule import Launch, Schedule, base_at, operand, schedule
@@ -113,7 +114,7 @@ class _Planner:
     def reads(self, launch: Launch) -> list[Node]:
         if launch.kind == "host":
             return [operand(launch.cores[0], i)[0] for i in launch.cores[0].inputs]
-        return [n for s in self.sources[launch] for n in s.params.reads]
+        return [n for s in self.sources[launch] for n in s.params.nodes()]
 
     def _outputs(self, launches: list[Launch]) -> list[tuple[int, int, int]]:
         """Gives outputs buffers of their own, or that of the leaf they overwrite where nobody needs its old value later."""
@@ -196,29 +197,21 @@ class _Planner:
             core = launch.cores[0]
             reads = tuple(self.place(n) for n in self.reads(launch))
             return [Step(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
-        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.reads), writes, nbytes)
+        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes, nbytes)
                 for s in self.sources[launch]]
 
     def _args(self, launch: Launch, source: Source, scratch: dict[tuple[Launch, str], Place]) -> list[tuple[str, Any]]:
         args: list[tuple[str, Any]] = []
         for n in (*source.params.reads, *source.params.writes):
-            place = self.place(n)
-            extra = self._operand_offset(launch, n) + (place.number // np_dtype(n.spec.dtype).itemsize if place.kind == "arena" else 0)
+            place = self.place(n.node if isinstance(n, OperandParam) else n)
+            extra = n.offset if isinstance(n, OperandParam) else 0
+            extra += place.number // np_dtype(n.spec.dtype).itemsize if place.kind == "arena" else 0
             args += [("buffer", place), ("value", np.uint64(place.offset + extra))]
         for name in source.params.scratch:
             args.append(("scratch", scratch[launch, name]))
         for value, dtype in source.params.scalars:
             args.append(("value", SCALAR[ct.REGISTER[dtype]](value)))
         return args
-
-    def _operand_offset(self, launch: Launch, n: Node) -> int:
-        """A kernel operand that is a view of something larger starts inside it."""
-        if launch.kind == "kernel":
-            for i in launch.cores[0].inputs:
-                node, offset, _ = operand(launch.cores[0], i)
-                if node is n:
-                    return offset
-        return 0
 
 
 def make_plan(graph: Graph, device: Any, into: dict[int, int] | None = None) -> Plan:

@@ -17,7 +17,7 @@ from scipy import special
 from ..errors import ConfigError
 from ..op import pointwise
 from ..tensor import Tensor, as_tensor
-from .pointwise import bit_and, clip, exp, expm1, relu, sigmoid, softplus, tanh, where
+from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, sigmoid, softplus, square, tanh, where
 
 F = "float"
 ROOT_HALF, PEAK = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)  # PEAK: the normal density at 0
@@ -58,10 +58,11 @@ def _gelu_tanh_slope(x: Any) -> Any:
 
 
 def _gelu_tanh_bend(x: Any) -> Tensor:
-    """d²/dx² of x/2 (1 + tanh u): (1 − t²)(u' + x/2 (u'' − 2 t u'²))."""
+    """d²/dx² of x/2 (1 + tanh u): (1 − t²)(u' + x/2 (u'' − 2 t u'²)); 1 − t² without cancellation."""
     x = clip(x, -FAR, FAR)
-    t, u1, u2 = tanh(K * x * (1.0 + K3 * x * x)), K * (1.0 + 3 * K3 * x * x), 6 * K * K3 * x
-    return (1.0 - t * t) * (u1 + 0.5 * x * (u2 - 2.0 * t * u1 * u1))
+    u, u1, u2 = K * x * (1.0 + K3 * x * x), K * (1.0 + 3 * K3 * x * x), 6 * K * K3 * x
+    up, down = sigmoid(2.0 * u), sigmoid(-2.0 * u)
+    return 4.0 * up * down * (u1 + 0.5 * x * (u2 - 2.0 * (up - down) * u1 * u1))
 
 
 # x/2 (1 + tanh u) = x / (1 + exp(−2u)): one exponential.
@@ -112,6 +113,26 @@ _hard_clip = pointwise(
     accepts=F, args=("x", "a", "b"), doc="y = min(max(x, a), b); the gradient at a bound is 0")
 
 
+softsign = pointwise(
+    "softsign", "ABS(x) > 1.0e30 ? (x > 0 ? (T)(1) : (T)(-1)) : x / (1 + ABS(x))",
+    lambda x: np.where(np.isinf(x), np.sign(x), x) / (1 + np.where(np.isinf(x), 0, np.abs(x))),
+    lambda g, y, x: g * square(reciprocal(1.0 + abs(x))), accepts=F, cost=6, doc="y = x / (1 + |x|)")
+
+
+# --- mish: tanh(ln(1 + e)) = n / (n + 2), n = e (e + 2), e = eˣ
+def _mish_slope(x: Any) -> Tensor:
+    near = clip(x, -FLAT, FAR)
+    e = exp(near)
+    n = e * (e + 2.0)
+    return where(x > FAR, 1.0, n / (n + 2.0) + near * 4.0 * e * (1.0 + e) * square(reciprocal(n + 2.0)))
+
+
+mish = pointwise(
+    "mish", f"x > {FAR} ? x : (x < {-FLAT} ? (T)(0) : x * (1 - 2 / (2 + exp(x) * (2 + exp(x)))))",
+    lambda x: np.where(x < -FLAT, 0.0, x) * np.tanh(np.logaddexp(x, 0)), lambda g, y, x: g * _mish_slope(x), accepts=F, cost=16,
+    doc="y = x · tanh(ln(1 + eˣ))")
+
+
 def linear(x: Any) -> Tensor:
     """y = x"""
     return as_tensor(x)
@@ -156,18 +177,6 @@ def hard_swish(x: Any) -> Tensor:
     """y = x · hard_sigmoid(x), 0 for x ≤ −3. Paper: Howard et al. 2019, arXiv:1905.02244."""
     x = as_tensor(x)
     return where(x <= -3.0, 0.0, x) * hard_sigmoid(x)
-
-
-def softsign(x: Any) -> Tensor:
-    """y = x / (1 + |x|); ±1 for ±∞."""
-    near = clip(x, -1e30, 1e30)
-    return near / (1.0 + abs(near))
-
-
-def mish(x: Any) -> Tensor:
-    """y = x · tanh(ln(1 + eˣ)), 0 for x ≤ −1000. Paper: Misra 2019, arXiv:1908.08681."""
-    x = as_tensor(x)
-    return where(x <= -FLAT, 0.0, x) * tanh(softplus(x))
 
 
 def _softmax(x: Any) -> Tensor:

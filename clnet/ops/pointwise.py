@@ -94,7 +94,7 @@ tanh = pointwise("tanh", "tanh(x)", np.tanh, lambda g, y, x: g * (1 - y * y), ac
 sigmoid = pointwise("sigmoid", "1 / (1 + exp(-x))", special.expit, lambda g, y, x: g * y * (1 - y), accepts=F, cost=14)
 softplus = pointwise("softplus", "x != x ? x : ((x > 0 ? x : (T)(0)) + log1p(exp(-ABS(x))))", lambda x: np.logaddexp(x, 0),
                      lambda g, y, x: g * sigmoid(x), accepts=F, cost=24, doc="y = ln(1 + eˣ)")
-erf = pointwise("erf", "erf(x)", special.erf, lambda g, y, x: g * (2 / np.pi**0.5).item() * exp(-x * x), accepts=F, cost=16)
+erf = pointwise("erf", "erf(x)", special.erf, lambda g, y, x: g * (2 / np.pi**0.5) * exp(-x * x), accepts=F, cost=16)
 
 # --- types and constants
 detach = pointwise("detach", "x", lambda x: x, None, args=("x",), cost=0, doc="y = x, with no gradient through it")

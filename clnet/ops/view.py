@@ -125,7 +125,7 @@ _spread = view(
     "spread", lambda x, *, n, size, stride, dilation: Spec((*x.shape[: -2 * len(size)], *n, *size), x.dtype), _spread_ref,
     lambda g, y, x, *, n, size, stride, dilation: _unspread(g, x.shape[-2 * len(size) : -len(size)], stride, dilation),
     lambda ix, ins, outs, *, n, size, stride, dilation: ix.spread(len(size), stride, dilation, ins),
-    lambda: [Case(((2, 3, 2),), dict(n=(7,), size=(2,), stride=(2,), dilation=(1,))), Case(((2, 3, 2, 2),), dict(n=(4, 5), size=(2, 2), stride=(1, 2), dilation=(2, 1)))],
+    lambda: [Case(((2, 3, 2),), dict(n=(7,), size=(2,), stride=(2,), dilation=(1,))), Case(((2, 3, 2, 2),), dict(n=(4, 6), size=(2, 2), stride=(1, 2), dilation=(2, 1)))],
     "y[…, h, k] = x[…, (h − k · dilation) / stride, k] where that is a whole number in range, else 0")
 
 
