@@ -1,0 +1,424 @@
+"""Checks as library functions: what the tests assert, the status table prints and the notebook shows.
+
+    compare       any function of tensors, device against the float64 reference          parity       the same for an op
+    gradient      directional difference in float64, and the device's gradient against the reference's, twice over
+    adjoint       ⟨A x, u⟩ = ⟨x, Aᵀ u⟩ for functions that are linear in an input
+    extremes      0, ±1e-30, ±88, ±200, ±1e4, NaN, ±∞, size 1, empty, non-contiguous
+    determinism   two runs, equal bits              residency   nothing left the device        leaks   nothing stayed
+
+A function takes tensors and gives a tensor or several; `case_function(op, case)` makes one of an op's case.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..autodiff import gradients
+from ..op import Case, Op
+from ..spec import Spec, is_float, np_dtype
+from ..tensor import Tensor, as_tensor, tensor, walk
+from .cases import arrays
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+# Allowed |a − b| / (1 + |b|) of one operation. Sums over K terms: times √K, K being the longest in the graph.
+# Narrow floats: twice the rounding of the stored result (2⁻¹¹ and 2⁻⁸); they are computed in float32.
+TOLERANCE = {"float64": 1e-12, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
+# Directional derivatives on the reference: five-point difference, so truncation is ~STEP⁴ and rounding ~1e-16/STEP.
+DIFFERENCE = 1e-8
+STEP = 1e-4
+EXTREMES = (0.0, -0.0, 1e-30, -1e-30, 88.0, -88.0, 200.0, -200.0, 1e4, -1e4, np.nan, np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check found. error: worst |a − b| / (1 + |b|); allowed: its limit; ulp: worst distance in units of the last place."""
+
+    check: str
+    ok: bool
+    error: float = 0.0
+    ulp: float = 0.0
+    allowed: float = 0.0
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        verdict = "ok" if self.ok else "FAILED"
+        return f"{self.check}: {verdict}, error {self.error:.2g} (allowed {self.allowed:.2g}), {self.ulp:.3g} ulp{'; ' + self.note if self.note else ''}"
+
+
+def worst(check: str, results: Iterable[Result]) -> Result:
+    """One result for several: ok if all are, with the largest errors and the notes of the failures (or all notes)."""
+    found = list(results)
+    notes = [r.note for r in found if r.note and (not r.ok or all(f.ok for f in found))]
+    return Result(check, all(r.ok for r in found), max((r.error for r in found), default=0.0), max((r.ulp for r in found), default=0.0),
+                  max((r.allowed for r in found), default=0.0), "; ".join(dict.fromkeys(notes))[:600])
+
+
+def oracle() -> Any:
+    """The engine that every device is measured against."""
+    from ..engine.reference import NumpyEngine
+
+    return NumpyEngine("float64")
+
+
+def _current(engine: Any) -> Any:
+    from ..engine import current
+
+    return engine if engine is not None else current()
+
+
+def case_function(op: Op, case: Case) -> Function:
+    """The case's call as a function of its inputs."""
+    return lambda *tensors: op(*tensors, **case.attrs)
+
+
+def _outputs(function: Function, tensors: Sequence[Any]) -> list[Tensor]:
+    y = function(*tensors)
+    return [as_tensor(t) for t in (y if isinstance(y, (tuple, list)) else (y,)) if t is not None]
+
+
+# --- how long the sums are
+def terms(outputs: Sequence[Tensor]) -> int:
+    """The number of terms of the longest sum in the graph of the outputs."""
+    return max((_terms(t) for t in walk(outputs) if t.op is not None), default=1)
+
+
+def _terms(t: Tensor) -> int:
+    assert t.op is not None
+    op, sizes = t.op, [i.size for i in t.inputs]
+    if op.kind in ("pointwise", "view", "assemble") or not sizes or not t.size:
+        return 1
+    if op.kind == "reduction":
+        return max(1, sizes[0] // t.size)
+    if op.kind == "composite" and op.define is not None:
+        inner = op.define(*(Tensor(None, (), {}, Spec(i.shape, i.dtype)) for i in t.inputs), **t.attrs)
+        return terms(inner if isinstance(inner, (tuple, list)) else [inner])
+    if op.signature:
+        left, right = op.signature.split("->")
+        gone = {}
+        for side, i in zip(left.split(","), t.inputs, strict=False):
+            names = side.split()
+            gone.update(zip(reversed(names), reversed(i.shape), strict=False))
+        return max(1, int(np.prod([n for axis, n in gone.items() if axis not in right.split() and axis != "..."], dtype=np.int64)))
+    return max(1, max(sizes) // t.size, *(n for i in t.inputs for n in i.shape[-1:]))
+
+
+# --- the comparison
+def judge(check: str, got: Array, want: Array, dtype: str, allowed: float, normwise: bool = False) -> Result:
+    """got (of `dtype`) against want (float64): equal NaN and ∞, |a − b| ≤ allowed · (1 + |b|); integers and bools exactly.
+
+    normwise   measure against the largest |b| in place of each |b|: for sums whose terms are far larger than their result
+    """
+    if got.shape != want.shape or got.dtype != np_dtype(dtype):
+        return Result(check, False, np.inf, np.inf, allowed, f"expected {dtype}{list(want.shape)}; got {got.dtype}{list(got.shape)}")
+    if not is_float(dtype):
+        wrong = np.argwhere(got != want)
+        note = f"{len(wrong)} of {got.size} differ, first at {wrong[0].tolist()}: {got[tuple(wrong[0])]} for {want[tuple(wrong[0])]}" if len(wrong) else ""
+        return Result(check, not note, float(bool(note)), 0.0, 0.0, note)
+    with np.errstate(all="ignore"):
+        a, b = got.astype(np.float64), np.asarray(want, np.float64)
+        rounded = b.astype(np_dtype(dtype)).astype(np.float64)
+        special = ~np.isfinite(rounded) | ~np.isfinite(a)
+        same = np.where(special, (np.isnan(a) & np.isnan(rounded)) | (a == rounded), True)
+        size = np.max(np.abs(b[~special]), initial=0.0) if normwise else np.abs(b)
+        error = np.where(special, np.where(same, 0.0, np.inf), np.abs(a - b) / (1 + size))
+        ulps = np.where(special, 0.0, np.abs(a - b) / _spacing(b, dtype))
+    top = float(error.max(initial=0.0))
+    note = ""
+    if top > allowed:
+        at = np.unravel_index(int(np.argmax(error)), error.shape)
+        note = f"at {[int(i) for i in at]}: {a[at]!r} for {b[at]!r}"
+    return Result(check, top <= allowed, top, float(ulps.max(initial=0.0)), allowed, note)
+
+
+def _spacing(b: Array, dtype: str) -> Array:
+    """One unit in the last place of |b| as a `dtype`."""
+    info = ml_dtypes.finfo(np_dtype(dtype))
+    exponent = np.floor(np.log2(np.maximum(np.abs(b), float(info.smallest_normal))))
+    return np.asarray(2.0 ** (exponent - info.nmant))
+
+
+def allowance(outputs: Sequence[Tensor]) -> float:
+    """TOLERANCE of the narrowest float in the graph, times √K."""
+    floats = [t.dtype for t in walk(outputs) if is_float(t.dtype)] or ["float32"]
+    return float(max(TOLERANCE[d] for d in floats) * np.sqrt(terms(outputs)))
+
+
+def compare(function: Function, inputs: Sequence[Any], engine: Any = None, *, check: str = "parity", normwise: bool = False) -> Result:
+    """The function's values on the engine against those of the float64 reference, from the same inputs."""
+    outputs = _outputs(function, [tensor(x) for x in inputs])
+    got, want = _current(engine).values(outputs), oracle().values(outputs)
+    allowed = allowance(outputs)
+    return worst(check, (judge(check, g, w, t.dtype, allowed, normwise) for g, w, t in zip(got, want, outputs, strict=True)))
+
+
+def parity(op: Op, case: Case, engine: Any = None) -> Result:
+    """Does the device compute the formula?"""
+    return compare(case_function(op, case), arrays(op, case), engine)
+
+
+# --- derivatives
+def _floats(inputs: Sequence[Any]) -> list[int]:
+    return [k for k, x in enumerate(inputs) if is_float(np.asarray(x).dtype.name)]
+
+
+def derivative(function: Function, inputs: Sequence[Any], rng: np.random.Generator) -> Function:
+    """Jᵀu as a function of the same inputs: the cotangents of the float inputs, for fixed random u."""
+    outputs = _outputs(function, [tensor(x) for x in inputs])
+    u = [rng.standard_normal(t.shape) for t in outputs]
+
+    def pulled(*tensors: Any) -> list[Tensor]:
+        xs = [as_tensor(t) for t in tensors]
+        wrt = [xs[k] for k in _floats(inputs)]
+        total: list[Any] = [None] * len(wrt)
+        for y, w in zip(_outputs(function, xs), u, strict=True):
+            if is_float(y.dtype):
+                parts = gradients(y, wrt, tensor(w, y.dtype))
+                total = [p if s is None else s + p for s, p in zip(total, parts, strict=True)]
+        return total
+
+    return pulled
+
+
+def directional(function: Function, inputs: Sequence[Any], rng: np.random.Generator, check: str = "gradient") -> Result:
+    """⟨Jᵀu, v⟩ against the five-point difference of ⟨u, f(x + t v)⟩ at t = 0, both in float64 on the reference."""
+    where = _floats(inputs)
+    base = [np.asarray(x, np.float64) if k in where else np.asarray(x) for k, x in enumerate(inputs)]
+    v = [rng.standard_normal(x.shape) if k in where else None for k, x in enumerate(base)]
+    outputs = _outputs(function, [tensor(x) for x in base])
+    u = [rng.standard_normal(t.shape) if is_float(t.dtype) else None for t in outputs]
+
+    def value(t: float) -> float:
+        moved = [x if d is None else x + t * d for x, d in zip(base, v, strict=True)]
+        ys = oracle().values(_outputs(function, [tensor(x) for x in moved]))
+        return sum(float(np.sum(w * y)) for w, y in zip(u, ys, strict=True) if w is not None)
+
+    leaves = [tensor(x) for x in base]
+    ys = _outputs(function, leaves)
+    sums = [gradients(y, [leaves[k] for k in where], tensor(w)) for y, w in zip(ys, u, strict=True) if w is not None]
+    pulled = oracle().values([p for part in sums for p in part])
+    directions = [v[k] for _ in sums for k in where]
+    exact = sum(float(np.sum(p * d)) for p, d in zip(pulled, directions, strict=True))
+    numeric = (8 * (value(STEP) - value(-STEP)) - (value(2 * STEP) - value(-2 * STEP))) / (12 * STEP)
+    scale = 1 + sum(float(np.sum(np.abs(p * d))) for p, d in zip(pulled, directions, strict=True))
+    error = abs(exact - numeric) / scale
+    return Result(check, bool(error <= DIFFERENCE), error, 0.0, DIFFERENCE, "" if error <= DIFFERENCE else f"{exact!r} for {numeric!r}")
+
+
+def opaque(outputs: Sequence[Tensor]) -> list[str]:
+    """Names of kernels in the graph that have no derivative of their own: what ends a second differentiation."""
+    return sorted({t.op.name for t in walk(outputs) if t.op is not None and t.op.kind == "kernel" and t.op.vjp is None and t.op.differentiable})
+
+
+def check_gradient(function: Function, inputs: Sequence[Any], engine: Any = None, *, order: int = 2, seed: int = 0) -> Result:
+    """Is the derivative the formula's (differences on the reference), and does the device compute it (parity of Jᵀu)?
+
+    order   2: the same for the derivative's derivative, unless a kernel without a derivative stands in the way (noted)
+    """
+    rng = np.random.default_rng(seed)
+    results, f = [], function
+    for n in range(1, order + 1):
+        if not _floats(inputs) or not any(is_float(t.dtype) for t in _outputs(f, [tensor(x) for x in inputs])):
+            break
+        results.append(directional(f, inputs, rng, f"gradient {n}"))
+        f = derivative(f, inputs, rng)
+        outputs = _outputs(f, [tensor(x) for x in inputs])
+        results.append(compare(f, inputs, engine, check=f"gradient {n}"))
+        if n < order and (names := opaque(outputs)):
+            results.append(Result("gradient", True, note=f"first order only: no derivative of {', '.join(names)}"))
+            break
+    return worst("gradient", results)
+
+
+def gradient(op: Op, case: Case, engine: Any = None, *, order: int = 2) -> Result:
+    """check_gradient of an op's case."""
+    if not op.differentiable:
+        return Result("gradient", True, note="not differentiable")
+    return check_gradient(case_function(op, case), arrays(op, case), engine, order=order)
+
+
+# --- linear maps
+def _held(function: Function, inputs: Sequence[Any], k: int) -> Callable[[Any], list[Tensor]]:
+    """The function of its k-th input alone."""
+    return lambda a: _outputs(function, [a if j == k else tensor(x) for j, x in enumerate(inputs)])
+
+
+def is_affine(function: Function, inputs: Sequence[Any], k: int) -> bool:
+    """A(2 x − 3 z) = 2 A x − 3 A z for A x = f(x) − f(0), x the k-th input, on the reference."""
+    rng = np.random.default_rng(1)
+    wide = [np.asarray(x, np.float64) if j in _floats(inputs) else x for j, x in enumerate(inputs)]
+    x, z, f = wide[k], rng.standard_normal(np.shape(wide[k])), _held(function, wide, k)
+    points = [2 * x - 3 * z, x, z, 0 * x]
+    values = [np.concatenate([np.ravel(y) for y in oracle().values(f(tensor(p)))]) for p in points]
+    mixed, fx, fz, f0 = values
+    return np.allclose(mixed - f0, 2 * (fx - f0) - 3 * (fz - f0), rtol=1e-11, atol=1e-11)
+
+
+def check_adjoint(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """⟨A x, u⟩ = ⟨x, Aᵀ u⟩ on the device, A x = f(x) − f(0), for every input in which f is affine; the note says if none is."""
+    rng, results = np.random.default_rng(2), []
+    for k in _floats(inputs):
+        if not is_affine(function, inputs, k):
+            continue
+        x, f = tensor(inputs[k]), _held(function, inputs, k)
+        y, origin = f(x)[0], f(tensor(np.zeros_like(inputs[k])))[0]
+        u = tensor(rng.standard_normal(y.shape), y.dtype)
+        outputs = [y, origin, *gradients(y, [x], u)]
+        fx, f0, atu = (np.asarray(a, np.float64) for a in _current(engine).values(outputs))
+        terms_left, terms_right = (fx - f0) * np.asarray(u.value, np.float64), np.asarray(x.value, np.float64) * atu
+        allowed = allowance(outputs)
+        error = abs(float(terms_left.sum() - terms_right.sum())) / (1 + float(np.abs(terms_left).sum()))
+        note = "" if error <= allowed else f"input {k}: {terms_left.sum()!r} for {terms_right.sum()!r}"
+        results.append(Result("adjoint", error <= allowed, error, 0.0, allowed, note))
+    return worst("adjoint", results) if results else Result("adjoint", True, note="affine in no input")
+
+
+def adjoint(op: Op, case: Case, engine: Any = None) -> Result:
+    """check_adjoint of an op's case."""
+    if not op.differentiable:
+        return Result("adjoint", True, note="not differentiable")
+    return check_adjoint(case_function(op, case), arrays(op, case), engine)
+
+
+# --- extremes
+def check_extremes(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """Each extreme value alone in every float input, and filling it: NaN, ∞ and finite values as the reference has them.
+
+    The gradient is finite where the reference's is, and never NaN where inputs and values are finite.
+    """
+    results = []
+    for k in _floats(inputs):
+        for value in EXTREMES:
+            for whole in (False, True):
+                moved = [np.array(x) for x in inputs]
+                if whole:
+                    moved[k][...] = value
+                elif moved[k].size:
+                    moved[k].flat[moved[k].size // 2] = value
+                note = f"{value} {'in all' if whole else 'in one element'} of input {k}"
+                results += _extreme(function, moved, engine, note)
+    return worst("extremes", results)
+
+
+def _extreme(function: Function, inputs: Sequence[Any], engine: Any, label: str) -> list[Result]:
+    value = compare(function, inputs, engine, check="extremes", normwise=True)
+    results = [replace(value, note=f"{label}: {value.note}" if value.note else "")]
+    xs = [tensor(x) for x in inputs]
+    outputs = [t for t in _outputs(function, xs) if is_float(t.dtype)]
+    wrt = [xs[k] for k in _floats(inputs)]
+    if not outputs or not wrt:
+        return results
+    pulled = [p for y in outputs for p in gradients(y, wrt, tensor(np.ones(y.shape), y.dtype), allow_unused=True) if p is not None]
+    if not pulled:
+        return results
+    got, want, ys = _current(engine).values(pulled), oracle().values(pulled), oracle().values(outputs)
+    with np.errstate(all="ignore"):
+        clean = all(np.isfinite(x).all() for x in inputs) and all(np.isfinite(y.astype(np_dtype(t.dtype))).all() for y, t in zip(ys, outputs, strict=True))
+        for g, w, t in zip(got, want, pulled, strict=True):
+            bad = ~np.isfinite(g) & np.isfinite(w.astype(np_dtype(t.dtype)))
+            if bad.any() or (clean and np.isnan(g).any()):
+                results.append(Result("extremes", False, np.inf, note=f"{label}: gradient {np.ravel(g)[:6]} for {np.ravel(w)[:6]}"))
+    return results
+
+
+def check_layouts(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """The same values from inputs that are strided views (every second row of a transposed copy)."""
+
+    def viewed(*tensors: Any) -> Any:
+        return function(*(as_tensor(t)[::2].T if t.ndim else t for t in tensors))
+
+    spread = [np.repeat(np.asarray(x).T, 2, axis=0) if np.ndim(x) else x for x in inputs]
+    for x in spread:
+        if np.ndim(x) and is_float(x.dtype.name):
+            x[1::2] = np.nan  # whoever reads the rows between is found out
+    return compare(viewed, spread, engine, check="layouts")
+
+
+def extremes(op: Op, engine: Any = None) -> Result:
+    """Extremes of an op: over all pairs of values for pointwise ops, value by value for the others; layouts, size 1, empty."""
+    from .cases import cases, draw_dtype, empty_cases
+
+    first = cases(op)[0]
+    results = [parity(op, case, engine) for case in empty_cases(op)]
+    if first.args:
+        results.append(check_layouts(case_function(op, first), arrays(op, first), engine))
+    if draw_dtype(op) == "float32" and first.args:
+        if op.kind == "pointwise":
+            results += _pointwise_extremes(op, first, engine)
+        else:
+            results.append(check_extremes(case_function(op, first), arrays(op, first), engine))
+    return worst("extremes", results)
+
+
+def _pointwise_extremes(op: Op, case: Case, engine: Any) -> list[Result]:
+    """All combinations of extreme values (with a few ordinary ones) at once, one element each."""
+    values = np.array([*EXTREMES, 0.5, -1.0, 2.0], np.float32)
+    ready = [isinstance(a, np.ndarray) for a in case.args]
+    grid = np.meshgrid(*(np.array([False, True]) if r else values for r in ready), indexing="ij")
+    inputs = [np.ascontiguousarray(g.ravel()) for g in grid]
+    function = case_function(op, case)
+    results = [compare(function, inputs, engine, check="extremes")]
+    if not op.differentiable or op.vjp is None:
+        return results
+    xs = [tensor(x) for x in inputs]
+    y = function(*xs)
+    pulled = gradients(y, [xs[k] for k in _floats(inputs)], tensor(np.ones(y.shape), y.dtype))
+    got, want, value = _current(engine).values(pulled), oracle().values(pulled), oracle().values([y])[0]
+    with np.errstate(all="ignore"):
+        clean = np.isfinite(value.astype(np_dtype(y.dtype))) & np.all([np.isfinite(x) for x in inputs], axis=0)
+        for k, (g, w) in enumerate(zip(got, want, strict=True)):
+            bad = (~np.isfinite(g) & np.isfinite(w.astype(g.dtype))) | (clean & np.isnan(g))
+            if bad.any():
+                where = [tuple(float(x[i]) for x in inputs) for i in np.flatnonzero(bad)[:4]]
+                results.append(Result("extremes", False, np.inf, note=f"gradient {k} is {g[bad][:4]} (reference {w[bad][:4]}) at {where}"))
+    return results
+
+
+# --- behaviour of the engine
+def determinism(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """Two runs from fresh tensors: equal bits."""
+    first, second = (_current(engine).values(_outputs(function, [tensor(x) for x in inputs])) for _ in range(2))
+    same = all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+    return Result("determinism", same, note="" if same else "two runs of the same work gave different bits")
+
+
+def residency(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """Running the function moves nothing to the host and no op falls back to it."""
+    engine = _current(engine)
+    if not hasattr(engine, "transfers"):
+        return Result("residency", True, note="the engine is the host")
+    moved, fell = engine.transfers.snapshot(), dict(engine.fallbacks)
+    engine.run(_outputs(function, [tensor(x) for x in inputs]))
+    engine.finish()
+    back = (engine.transfers.snapshot() - moved).bytes_to_host
+    ops = [name for name, n in engine.fallbacks.items() if n > fell.get(name, 0)]
+    note = f"{back} bytes to the host; fell back: {', '.join(ops)}" if back or ops else ""
+    return Result("residency", not note, float(back), note=note)
+
+
+def leaks(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
+    """After the work and its tensors are gone, the pool holds what it held before."""
+    engine = _current(engine)
+    if not hasattr(engine, "pool"):
+        return Result("leaks", True, note="the engine has no pool")
+
+    def work() -> None:
+        engine.values(_outputs(function, [tensor(x) for x in inputs]))
+
+    gc.collect()
+    before = engine.pool.statistics().active
+    work()
+    gc.collect()
+    engine.finish()
+    left = engine.pool.statistics().active - before
+    return Result("leaks", left == 0, float(left), note=f"{left} bytes stayed" if left else "")

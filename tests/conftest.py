@@ -1,0 +1,27 @@
+"""The devices that tests run on: every OpenCL device found, or the NumPy engine when CLNET_DEVICE=numpy asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clnet.engine import on
+from clnet.engine.device import devices, is_simulator
+
+HOST_ONLY = os.environ.get("CLNET_DEVICE", "").strip() == "numpy"
+FOUND = [d.key for d in devices() if not d.is_host and not is_simulator(d.platform)]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not FOUND and not HOST_ONLY:
+        raise pytest.UsageError("tests: expected at least one OpenCL device; found none; run `clnet doctor`, or set CLNET_DEVICE=numpy to test without one.")
+
+
+@pytest.fixture(params=["numpy"] if HOST_ONLY else FOUND)
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The engine of a device, in use for the length of the test."""
+    with on(request.param) as engine:
+        yield engine

@@ -1,0 +1,56 @@
+"""Every declared op on every device: the formula, its derivative, its adjoint, extreme values, equal bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clnet.op import Case, Op
+from clnet.workbench import checks
+from clnet.workbench.cases import arrays, cases, every_op
+
+OPS = [pytest.param(op, id=op.name) for op in every_op()]
+LINEAR_KINDS = ("view", "assemble", "kernel", "composite", "reduction")
+on_every_op = pytest.mark.parametrize("op", OPS)
+pytestmark = pytest.mark.device
+
+
+def some(op: Op, device: Any, most: int) -> list[Case]:
+    """The first cases; on PoCL, whose compiler is slow, half of them."""
+    return cases(op)[: (most + 1) // 2 if device.device.runtime == "pocl" else most]
+
+
+def assert_all(found: list[tuple[Case, checks.Result]]) -> None:
+    wrong = [f"{case}: {result}" for case, result in found if not result]
+    assert not wrong, "\n".join(wrong)
+
+
+@on_every_op
+def test_parity(op: Op, device: Any) -> None:
+    assert_all([(case, checks.parity(op, case, device)) for case in some(op, device, 12)])
+
+
+@on_every_op
+def test_gradient(op: Op, device: Any) -> None:
+    assert_all([(case, checks.gradient(op, case, device, order=2 if k == 0 else 1)) for k, case in enumerate(some(op, device, 3))])
+
+
+@pytest.mark.parametrize("op", [p for p in OPS if p.values[0].kind in LINEAR_KINDS])
+def test_adjoint(op: Op, device: Any) -> None:
+    assert_all([(case, checks.adjoint(op, case, device)) for case in some(op, device, 2)])
+
+
+@on_every_op
+def test_extremes(op: Op, device: Any) -> None:
+    result = checks.extremes(op, device)
+    assert result, str(result)
+
+
+@on_every_op
+def test_engine_behaviour(op: Op, device: Any) -> None:
+    case = cases(op)[0]
+    function, inputs = checks.case_function(op, case), arrays(op, case)
+    for check in (checks.determinism, checks.residency, checks.leaks):
+        result = check(function, inputs, device)
+        assert result, str(result)
