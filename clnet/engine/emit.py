@@ -233,7 +233,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
     real = ct.REGISTER[dtype] in ("float", "double")
     integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)", "INVERT": "(x ^ 1)" if dtype == "bool" else "(~x)",
                "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)"}
-    floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": "floor(x / y)", "FLOORMOD": "(x - y * floor(x / y))", "INVERT": ""}
+    floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)", "INVERT": ""}
     for word, value in (floating if real else integer).items():
         if word == "ABS" and real:
             text = text.replace("ABS(", "fabs(")
@@ -247,10 +247,13 @@ def expression(text: str, dtype: str, lanes: int) -> str:
 
 
 def integer_helpers(text: str) -> str:
-    """ipow, floordiv and floormod for the types that `text` calls them with. Division by zero gives 0, as in NumPy."""
+    """ipow, floordiv and floormod for the types that `text` calls them with. Integer division by zero gives 0, as in NumPy."""
     out = []
     for name, ctype in sorted(set(re.findall(r"\b(ipow|floordiv|floormod)_(\w+)\(", text))):
         t = ctype
+        if t.startswith(("float", "double")):
+            out.append(_real_division(name, t))
+            continue
         signed = not t.startswith("u")
         fix = f"(r != 0 && ((r ^ y) < 0))" if signed else "(r != r)"
         if name == "ipow":
@@ -263,3 +266,12 @@ def integer_helpers(text: str) -> str:
             out.append(f"inline {t} floormod_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
                        f"return y == 0 ? ({t})(0) : ({fix} ? r + y : r); }}")
     return "\n".join(out)
+
+
+def _real_division(name: str, t: str) -> str:
+    """floordiv and floormod of floats from the exact remainder, as in NumPy: ⌊x / y⌋ would take a rounded quotient."""
+    start = f"inline {t} {name}_{t}({t} x, {t} y) {{ const {t} r = fmod(x, y); "
+    if name == "floormod":
+        return start + "return r != 0 && (r < 0) != (y < 0) ? r + y : r; }"
+    return start + (f"const {t} d = (x - r) / y - (r != 0 && (r < 0) != (y < 0) ? ({t})(1) : ({t})(0)), q = floor(d); "
+                    f"return y == 0 ? x / y : (d - q > ({t})(0.5f) ? q + ({t})(1) : q); }}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..op import OPS, Op
 from ..spec import Spec
-from ..tensor import Tensor, record, walk
+from ..tensor import Tensor, constant, record, walk
 
 NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
 SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
@@ -104,7 +104,7 @@ class _Builder:
             return self.add([rewritten])[0]
         inputs = tuple(self.of[id(i)] for i in t.inputs)
         stages = None
-        if t.op.kind in ("kernel", "composite") and t.spec.size:
+        if t.op.kind in ("kernel", "composite"):
             stages = t.op.launch(self.device, [_operand(t.op, n) for n in inputs], **t.attrs) if t.op.launch else None
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*t.inputs, **t.attrs)])[0]
@@ -114,6 +114,8 @@ class _Builder:
 
     def rewrite(self, t: Tensor) -> Tensor | None:
         assert t.op is not None
+        if t.op.kind in ("kernel", "composite") and not t.size:
+            return constant(0, t.dtype, t.shape)
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
             wide = [i.astype("float32") if i.dtype in NARROW else i for i in t.inputs]
             return record(t.op, tuple(wide), t.attrs).astype(t.dtype)

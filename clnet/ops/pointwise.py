@@ -42,7 +42,7 @@ sign = pointwise("sign", "x > 0 ? (T)(1) : (x < 0 ? (T)(-1) : x)", np.sign, lamb
 floordiv = pointwise("floordiv", "FLOORDIV(x, y)", np.floor_divide, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = ⌊x / y⌋")
 mod = pointwise("mod", "FLOORMOD(x, y)", np.mod, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = x − y·⌊x / y⌋, the sign of y")
 maximum = pointwise("maximum", "x > y || x != x ? x : y", np.maximum, lambda g, out, x, y: _half_if_tie(g, x, y))
-minimum = pointwise("minimum", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: _half_if_tie(g, y, x)[::-1])
+minimum = pointwise("minimum", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: _half_if_tie(g, y, x))
 relu = pointwise("relu", "x <= 0 ? (T)(0) : x", lambda x: np.maximum(x, 0), lambda g, y, x: where(y > 0, g, 0.0), accepts=N, doc="y = max(x, 0)")
 
 # --- comparisons and logic
@@ -78,7 +78,7 @@ expm1 = pointwise("expm1", "expm1(x)", np.expm1, lambda g, y, x: g * (y + 1), ac
 log = pointwise("log", "log(x)", np.log, lambda g, y, x: g / x, accepts=F, domain=positive, cost=10)
 log1p = pointwise("log1p", "log1p(x)", np.log1p, lambda g, y, x: g / (1 + x), accepts=F, domain=(-0.9, 4.0), cost=12)
 log2 = pointwise("log2", "log2(x)", np.log2, lambda g, y, x: g / (x * float(np.log(2))), accepts=F, domain=positive, cost=10)
-pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (g * y * pow(x, y - 1), where(greater(x, 0), g * out * log(where(greater(x, 0), x, 1.0)), 0.0)),
+pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (g * where(equal(y, 0), 0.0, y * pow(x, y - 1)), where(greater(x, 0), g * out * log(where(greater(x, 0), x, 1.0)), 0.0)),
                 accepts=N, domain=(0.5, 2.5), cost=20)
 
 # --- trigonometry
