@@ -24,7 +24,8 @@ ALIGN = 128  # elements: 512 bytes of float32, which every device's alignment di
 
 class _Pending(threading.local):
     def __init__(self) -> None:
-        self.updates: weakref.WeakSet[Variable] = weakref.WeakSet()
+        # By id: a WeakSet would compare variables with ==, which records a comparison.
+        self.updates: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
         self.capture: dict[Variable, Tensor] | None = None
 
 
@@ -66,7 +67,7 @@ class Variable(Operators):
         if _pending.capture is not None:
             _pending.capture.setdefault(self, self._tensor)
         elif new.op is not None:
-            _pending.updates.add(self)
+            _pending.updates[id(self)] = self
         self._tensor = new
 
     def settle(self) -> None:
@@ -176,7 +177,7 @@ class capture:
 
 def _flush_pending() -> list[Variable]:
     """The variables with updates that have not run; the flush that follows runs them."""
-    found = [] if _pending.capture is not None else list(_pending.updates)
+    found = [] if _pending.capture is not None else list(_pending.updates.values())
     if found:
         _pending.updates.clear()
     return found

@@ -1,0 +1,226 @@
+"""Configuration that checks itself: the fields of a class are its constructor, repr, JSON, JSON schema and documentation."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+from typing import Any, ClassVar
+
+import pydantic
+from pydantic.dataclasses import dataclass as checked
+
+from .errors import ClnetError, ConfigError
+
+CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
+LIMIT = 1 << 20  # [bytes] a larger JSON text is not a configuration
+
+
+def field(default: Any = dataclasses.MISSING, *, doc: str, **bounds: Any) -> Any:
+    """A field with its documentation and pydantic's bounds (gt, ge, lt, le, min_length ...). No default: required."""
+    if default is dataclasses.MISSING:
+        return pydantic.Field(default=None, description=doc, json_schema_extra={"required": True}, **bounds)
+    return pydantic.Field(default=default, description=doc, **bounds)
+
+
+def positive(default: Any = dataclasses.MISSING, *, doc: str) -> Any:
+    """A field that must be greater than zero."""
+    return field(default, doc=doc, gt=0)
+
+
+def fraction(default: Any = dataclasses.MISSING, *, doc: str) -> Any:
+    """A field in [0, 1)."""
+    return field(default, doc=doc, ge=0, lt=1)
+
+
+def bound(*, doc: str) -> Any:
+    """A size in the input side of the signature: may be left out, then the first call or `model.build(shape)` binds it."""
+    return pydantic.Field(default=None, description=doc, gt=0, json_schema_extra={"bound": True})
+
+
+def choice(default: Any, options: tuple[Any, ...], *, doc: str) -> Any:
+    """A field that must be one of `options`."""
+    return pydantic.Field(default=default, description=doc, json_schema_extra={"options": list(options)})
+
+
+class Configured:
+    """Base of layers, losses, optimizers and schedules. A subclass lists typed fields; `registry` knows it by name."""
+
+    registry: ClassVar[dict[str, type[Any]]] = {}
+    families: ClassVar[list[type[Any]]] = []
+    spec_name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    abstract: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if Configured in cls.__bases__:
+            cls.registry = {}
+            Configured.families.append(cls)
+        checked(config=CONFIG, eq=False, repr=False)(cls)  # type: ignore[call-overload]
+        build = cls.__init__
+
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                build(self, *map(_frozen, args), **{k: _frozen(v) for k, v in kwargs.items()})
+            except pydantic.ValidationError as error:
+                raise ConfigError(_sentence(type(self), error)) from None
+            except TypeError as error:
+                raise ConfigError(f"{type(self).__name__}: {_usage(type(self), error)}") from None
+
+        init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
+        cls.__init__ = init  # type: ignore[method-assign]
+        if Configured not in cls.__bases__ and not cls.__name__.startswith("_"):
+            cls.registry[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            extra = getattr(f.default, "json_schema_extra", None) or {}
+            value = getattr(self, f.name)
+            if extra.get("required") and value is None:
+                raise ConfigError(f"{type(self).__name__}: expected a value for {f.name} ({f.default.description}); got none; pass {f.name}=.")
+            if "options" in extra and value not in extra["options"]:
+                raise ConfigError(f"{type(self).__name__}({f.name}={value!r}): expected one of {', '.join(map(repr, extra['options']))}.")
+
+    def __repr__(self) -> str:
+        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if getattr(self, f.name) != _default(f)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def config(self) -> dict[str, Any]:
+        """The configuration as JSON values: {"type": name, field: value, ...}, fields at their default left out."""
+        out: dict[str, Any] = {"type": type(self).__name__}
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if value != _default(f):
+                out[f.name] = _plain(value)
+        return out
+
+    @classmethod
+    def from_config(cls, config: Any, path: str = "$") -> Any:
+        """The object that `config()` described. ConfigError names the path and the field."""
+        if not isinstance(config, dict) or not isinstance(config.get("type"), str):
+            raise ConfigError(f"{path}: expected an object with a \"type\"; got {str(config)[:60]!r}.")
+        target = cls.lookup(config["type"], path)
+        values = {k: v for k, v in config.items() if k != "type"}
+        known = {f.name for f in dataclasses.fields(target)}
+        for key in values:
+            if key not in known:
+                raise ConfigError(f"{path}.{key}: expected a field of {target.__name__} ({', '.join(sorted(known)) or 'it has none'}); got {key!r}{_near(key, known)}.")
+        try:
+            return target(**{k: target.read_field(k, v, f"{path}.{k}") for k, v in values.items()})
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}" if not str(error).startswith(path) else str(error)) from None
+
+    @classmethod
+    def read_field(cls, name: str, value: Any, path: str) -> Any:
+        """A JSON value as the field wants it; nested configured objects are built."""
+        if isinstance(value, dict) and "type" in value:
+            return Configured.from_config(value, path)  # a layer's field may be an activation, an optimizer's a schedule
+        if isinstance(value, list):
+            return [cls.read_field(name, v, f"{path}[{i}]") for i, v in enumerate(value)]
+        return value
+
+    @classmethod
+    def lookup(cls, name: str, path: str = "$") -> type[Any]:
+        """The class registered under a name, an alias or a specification's name."""
+        known = {k: v for family in Configured.families for k, v in family.registry.items()} if cls is Configured else cls.registry
+        for candidate in known.values():
+            if name in (candidate.__name__, candidate.spec_name, *candidate.aliases):
+                return candidate
+        kind = next((c.__name__ for c in cls.__mro__ if Configured in c.__bases__), "registered class")
+        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{_near(name, known)}.")
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """JSON schema of the fields."""
+        return {"title": cls.__name__, "description": (cls.__doc__ or "").partition("\n")[0], "type": "object",
+                "properties": {"type": {"const": cls.__name__}, **{f.name: _field_schema(f) for f in dataclasses.fields(cls)}},  # type: ignore[arg-type]
+                "required": ["type", *(f.name for f in dataclasses.fields(cls) if (getattr(f.default, "json_schema_extra", None) or {}).get("required"))],  # type: ignore[arg-type]
+                "additionalProperties": False}
+
+
+def _field_schema(f: Any) -> dict[str, Any]:
+    extra = getattr(f.default, "json_schema_extra", None) or {}
+    out: dict[str, Any] = {"description": getattr(f.default, "description", ""), "annotation": str(f.type)}
+    if "options" in extra:
+        out["enum"] = extra["options"]
+    elif not extra.get("required"):
+        out["default"] = _plain(_default(f))
+    return out
+
+
+def _default(f: Any) -> Any:
+    if hasattr(f.default, "json_schema_extra") or hasattr(f.default, "description"):
+        return f.default.default
+    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Configured):
+        return value.config()
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if callable(value):
+        raise ConfigError(f"config: expected plain values; got the function {getattr(value, '__name__', value)!r}; use a registered name to save it.")
+    return value
+
+
+def _sentence(cls: type, error: pydantic.ValidationError) -> str:
+    """`LayerNorm(eps=-1): eps must be greater than 0.`"""
+    e = error.errors()[0]
+    inner = (e.get("ctx") or {}).get("error")
+    if isinstance(inner, ClnetError):
+        raise inner
+    name = ".".join(str(p) for p in e["loc"])
+    names = [f.name for f in dataclasses.fields(cls)]
+    if e["loc"] and isinstance(e["loc"][0], int) and e["loc"][0] < len(names):
+        name = names[e["loc"][0]]
+    if e["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"{cls.__name__}: expected fields {', '.join(names)}; got {name!r}{_near(name, names)}."
+    text = e["msg"].replace("Input should be", "must be")
+    return f"{cls.__name__}({name}={e.get('input')!r}): {name} {text[0].lower()}{text[1:]}."
+
+
+def _usage(cls: type, error: Exception) -> str:
+    return f"expected arguments {', '.join(f.name for f in dataclasses.fields(cls))}; got a call that does not fit ({error})."
+
+
+def _frozen(value: Any) -> Any:
+    """Lists become tuples: a field does not change after it was checked, and JSON has no tuples."""
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def _near(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def parse_json(text: str, who: str = "JSON") -> Any:
+    """JSON that a configuration may be: no duplicate keys, no NaN or infinity, at most 1 MiB. ConfigError otherwise."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({k for k, _ in pairs}) != len(pairs):
+            twice = next(k for i, (k, _) in enumerate(pairs) if k in [p for p, _ in pairs[:i]])
+            raise ConfigError(f"{who}: expected each key once; got {twice!r} twice in one object.")
+        return dict(pairs)
+
+    def refuse(word: str) -> Any:
+        raise ConfigError(f"{who}: expected finite numbers; got {word}.")
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits)
+
+    if len(text) > LIMIT:
+        raise ConfigError(f"{who}: expected at most {LIMIT} characters; got {len(text)}.")
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=number)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"{who}: expected valid JSON; got an error: {error}.") from None
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{who}: expected numbers of sensible length; got: {error}.") from None

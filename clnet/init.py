@@ -1,0 +1,59 @@
+"""Initial values of parameters. All draws come from one explicit generator: `seed(n)` makes a network reproducible."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+_generator = np.random.default_rng(0)
+
+
+def seed(n: int) -> None:
+    """Restarts the generator that new layers draw their parameters from."""
+    global _generator
+    _generator = np.random.default_rng(n)
+
+
+def generator() -> np.random.Generator:
+    return _generator
+
+
+def uniform(shape: tuple[int, ...], limit: float) -> np.ndarray[Any, Any]:
+    """U(−limit, limit)"""
+    return _generator.uniform(-limit, limit, shape).astype(np.float32)
+
+
+def normal(shape: tuple[int, ...], std: float = 1.0, mean: float = 0.0) -> np.ndarray[Any, Any]:
+    """N(mean, std²)"""
+    return _generator.normal(mean, std, shape).astype(np.float32)
+
+
+def fan(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(fan in, fan out) of a weight (out, in, *kernel)."""
+    field = math.prod(shape[2:])
+    return shape[1] * field if len(shape) > 1 else shape[0], shape[0] * field
+
+
+def lecun_uniform(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """U(−1/√fan_in, 1/√fan_in): the default of weights and biases."""
+    return uniform(shape, fan(shape)[0] ** -0.5)
+
+
+def glorot_uniform(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """U(−a, a), a = √(6 / (fan_in + fan_out)).  Glorot & Bengio 2010."""
+    return uniform(shape, math.sqrt(6 / sum(fan(shape))))
+
+
+def he_normal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """N(0, 2 / fan_in).  He et al. 2015, arXiv:1502.01852."""
+    return normal(shape, math.sqrt(2 / fan(shape)[0]))
+
+
+def orthogonal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Q of the QR decomposition of a normal matrix, signs made unique.  Saxe et al. 2014, arXiv:1312.6120."""
+    rows, columns = shape[0], math.prod(shape[1:])
+    q, r = np.linalg.qr(_generator.normal(size=(max(rows, columns), min(rows, columns))))
+    q = q * np.sign(np.diag(r))
+    return (q if rows >= columns else q.T).reshape(shape).astype(np.float32)

@@ -1,0 +1,208 @@
+"""What a layer is: fields (its configuration), a signature (its shapes), setup (its parameters), forward (its formula).
+
+The trio forward, backward, update that users and status tables speak of exists once, here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import init
+from ..autodiff import gradients
+from ..config import Configured
+from ..errors import ShapeError
+from ..state import Generator, Parameter, Variable
+from ..tensor import Operators, Tensor, as_tensor, tensor
+
+
+class New:
+    """Makes the parameters of a layer in `setup(new)`. `fan_in` scales the default U(−1/√fan_in, 1/√fan_in)."""
+
+    def weight(self, *shape: int, fan_in: int = 0, role: str = "weight") -> Parameter:
+        return Parameter(init.uniform(shape, (fan_in or init.fan(shape)[0]) ** -0.5), role=role)
+
+    def bias(self, *shape: int, fan_in: int) -> Parameter:
+        """The layer's only bias: saved as "bias", under which name the field of the same name says whether there is one."""
+        b = self.weight(*shape, fan_in=fan_in, role="bias")
+        b.name = "bias"
+        return b
+
+    def zeros(self, *shape: int, role: str = "bias") -> Parameter:
+        return Parameter(np.zeros(shape, np.float32), role=role)
+
+    def ones(self, *shape: int, role: str = "normalization") -> Parameter:
+        return Parameter(np.ones(shape, np.float32), role=role)
+
+    def normal(self, *shape: int, std: float = 1.0, role: str = "weight") -> Parameter:
+        return Parameter(init.normal(shape, std), role=role)
+
+    def value(self, array: Any, role: str = "weight") -> Parameter:
+        return Parameter(np.asarray(array, np.float32), role=role)
+
+    def buffer(self, array: Any) -> Variable:
+        """State that is saved but not optimised."""
+        return Variable(np.asarray(array), role="buffer")
+
+
+class Layer(Configured):
+    """A formula over ops with its parameters. `layer(x)` checks shapes and records; nothing runs until a value is asked for."""
+
+    signature: ClassVar[str] = "... -> ..."
+    family: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    example: ClassVar[Any] = None  # () -> (layer, inputs): what checks, status and benchmarks run; see layers/examples
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        cls.family = cls.__dict__.get("family") or cls.__module__.rpartition(".")[2]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.training = True
+        self.built = False
+        self.random = Generator(int(init.generator().integers(2**62)))
+        if not self._unbound():
+            self._setup()
+
+    # --- what a layer states
+    def setup(self, new: New) -> None:
+        """Creates parameters (attributes made with `new`) once all sizes are known."""
+
+    def forward(self, *inputs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    # --- building
+    def _unbound(self) -> list[str]:
+        names = self.signature.split("->")[0].replace(",", " ").split()
+        return [n for n in dict.fromkeys(names) if getattr(self, n, 0) is None]
+
+    def _setup(self) -> None:
+        self.setup(New())
+        self.built = True
+
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        """Binds the sizes that were left out to those of the input shapes. Raises ShapeError where they contradict a field."""
+        for axes, shape in zip((s.split() for s in self.signature.split("->")[0].split(",")), shapes, strict=False):
+            named = [a for a in axes if a != "..."]
+            if len(shape) < len(named) or (len(shape) > len(named) and "..." not in axes):
+                raise ShapeError(f"{type(self).__name__}: expected input axes ({', '.join(axes)}); got shape {shape}; signature: {self.signature}")
+            # "..." stands where it is written: axes before it align left, axes after it align right.
+            split = axes.index("...") if "..." in axes else len(axes)
+            pairs = [*zip(axes[:split], shape, strict=False), *zip(reversed(axes[split + 1 :]), reversed(shape), strict=False)]
+            for axis, n in pairs:
+                self._bind_axis(axis, n, shape)
+        if not self.built:
+            self._setup()
+
+    def _bind_axis(self, axis: str, n: int, shape: tuple[int, ...]) -> None:
+        if not hasattr(type(self), axis) and axis not in self.__dict__:
+            return
+        want = getattr(self, axis)
+        if want is None:
+            setattr(self, axis, n)
+        elif isinstance(want, int) and want != n:
+            raise ShapeError(f"{type(self).__name__}: {axis} is {want}; got {n} in an input of shape {shape}; signature: {self.signature}")
+
+    # --- the trio
+    def __call__(self, *inputs: Any) -> Any:
+        """forward(*inputs), shapes checked, sizes bound, and remembered for `backward`."""
+        inputs = tuple(_input(x) for x in inputs)
+        self.bind(*(x.shape for x in inputs if isinstance(x, Operators)))
+        output = self.forward(*inputs)
+        if _tape.on:
+            self._called = (inputs, output)
+        return output
+
+    def backward(self, g: Any = None) -> Any:
+        """Gradients of the last call: sets `grad` of every parameter, returns that of the input (a tuple for several).
+
+        g   cotangent of the output; may be left out for a scalar output
+        """
+        if getattr(self, "_called", None) is None:
+            raise ShapeError(f"{type(self).__name__}.backward: expected a call of the layer first; got none; call it, then backward(g).")
+        inputs, output = self._called
+        sources = [x for x in inputs if isinstance(x, Tensor)]
+        params = self.parameters()
+        found = gradients(output, [*sources, *(p.tensor for p in params)], g)
+        for p, grad in zip(params, found[len(sources) :], strict=True):
+            p.grad = grad
+        return found[0] if len(sources) == 1 else tuple(found[: len(sources)])
+
+    def update(self, lr: float = 0.01) -> None:
+        """w ← w − lr · grad for every parameter with a gradient. Optimizers do better; local rules override this."""
+        for p in self.parameters():
+            if p.grad is not None:
+                p.assign(p.tensor - lr * p.grad)
+
+    # --- what it holds
+    def children(self) -> dict[str, Layer]:
+        """Layers among the attributes (also in lists and dicts), by name."""
+        found: dict[str, Layer] = {}
+        for name, value in vars(self).items():
+            items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else [("", value)]
+            for k, v in items:
+                if isinstance(v, Layer):
+                    found[f"{name}.{k}" if k != "" else name] = v
+        return found
+
+    def variables(self, prefix: str = "") -> dict[str, Variable]:
+        """Every parameter and buffer by its path ("body.0.weight"), shared ones once."""
+        found: dict[str, Variable] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Variable):
+                found[prefix + (value.name or name)] = value
+        for name, child in self.children().items():
+            for path, v in child.variables(f"{prefix}{name}.").items():
+                if not any(v is w for w in found.values()):
+                    found[path] = v
+        return found
+
+    def parameters(self) -> list[Parameter]:
+        """What optimizers see."""
+        return [v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable]
+
+    def generators(self) -> list[Generator]:
+        """Random number counters of this layer and its children: part of a checkpoint."""
+        return [self.random, *(g for c in self.children().values() for g in c.generators())]
+
+    def train(self, on: bool = True) -> Any:
+        """Training mode: dropout drops, batch statistics count."""
+        self.training = on
+        for child in self.children().values():
+            child.train(on)
+        return self
+
+    def eval(self) -> Any:
+        return self.train(False)
+
+
+def _input(x: Any) -> Any:
+    """Arrays enter as float32 where they are float64: a network computes in single precision unless told otherwise."""
+    if isinstance(x, Operators):
+        return as_tensor(x)
+    if isinstance(x, (np.ndarray, list, tuple, float, int)):
+        array = np.asarray(x)
+        return tensor(array, "float32" if array.dtype == np.float64 else None)
+    return x
+
+
+class _Tape(threading.local):
+    on = True
+
+
+_tape = _Tape()
+
+
+@contextlib.contextmanager
+def no_tape() -> Iterator[None]:
+    """Layers do not remember their calls inside: recorded steps differentiate the whole network themselves."""
+    before, _tape.on = _tape.on, False
+    try:
+        yield
+    finally:
+        _tape.on = before

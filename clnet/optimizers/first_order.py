@@ -1,0 +1,102 @@
+"""First-order optimizers: lines of maths on flat vectors. w parameters, g gradient, s state, h scalars of the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ops as F
+from ..config import field, fraction, positive
+from ..tensor import Tensor
+from .base import Memory, Optimizer, Scalars
+
+
+class SGD(Optimizer):
+    """g ← g + λw;  b ← μb + (1 − τ)g (b = g at t = 1);  w ← w − η(g + μb with Nesterov, else b).
+
+    Paper: Robbins & Monro 1951; Polyak 1964; Nesterov 1983.
+    """
+
+    spec_name = "SGD"
+    state = ("buf",)
+    momentum: float = fraction(0.0, doc="μ")
+    dampening: float = fraction(0.0, doc="τ")
+    weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
+    nesterov: bool = field(False, doc="look ahead")
+
+    def scalars(self, t: int) -> dict[str, float]:
+        return {"keep": 0.0 if t == 1 else self.momentum, "take": 1.0 if t == 1 else 1.0 - self.dampening}
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        g = g + self.weight_decay * w if self.weight_decay else g
+        if self.momentum:
+            s.buf = h.keep * s.buf + h.take * g
+            g = g + self.momentum * s.buf if self.nesterov else s.buf
+        return w - h.lr * g
+
+
+class Adam(Optimizer):
+    """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← w − η · m̂ / (√v̂ + ε), with g ← g + λw first.
+
+    Paper: Kingma & Ba 2015, arXiv:1412.6980.
+    """
+
+    spec_name = "Adam"
+    state = ("m", "v")
+    lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
+    b1: float = fraction(0.9, doc="β₁, memory of the mean")
+    b2: float = fraction(0.999, doc="β₂, memory of the square")
+    eps: float = positive(1e-8, doc="ε, keeps the quotient away from zero")
+    weight_decay: float = field(0.0, doc="λ, coupled: part of the gradient", ge=0)
+
+    def scalars(self, t: int) -> dict[str, float]:
+        return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        g = g + self.weight_decay * w if self.weight_decay else g
+        s.m = self.b1 * s.m + (1 - self.b1) * g
+        s.v = self.b2 * s.v + (1 - self.b2) * g * g
+        return w - h.lr * (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps)
+
+
+class AdamW(Adam):
+    """w ← (1 − ηλ)w, then Adam with the undecayed gradient.
+
+    Paper: Loshchilov & Hutter 2019, arXiv:1711.05101.
+    """
+
+    spec_name = "AdamW"
+    weight_decay: float = field(0.01, doc="λ, decoupled", ge=0)
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        s.m = self.b1 * s.m + (1 - self.b1) * g
+        s.v = self.b2 * s.v + (1 - self.b2) * g * g
+        return w * (1 - h.lr * self.weight_decay) - h.lr * (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps)
+
+
+class RMSprop(Optimizer):
+    """v ← αv + (1 − α)g²;  d = g / (√v + ε) (centered: v − ḡ²; momentum: b ← μb + d);  w ← w − η·d.
+
+    Paper: Tieleman & Hinton 2012, lecture 6.5.
+    """
+
+    spec_name = "RMSprop"
+    aliases = ("RMSProp",)
+    state = ("v", "ga", "buf")
+    alpha: float = fraction(0.99, doc="α, memory of the square")
+    eps: float = positive(1e-8, doc="ε")
+    momentum: float = fraction(0.0, doc="μ")
+    centered: bool = field(False, doc="subtract the squared mean gradient")
+    weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        g = g + self.weight_decay * w if self.weight_decay else g
+        s.v = self.alpha * s.v + (1 - self.alpha) * g * g
+        v = s.v
+        if self.centered:
+            s.ga = self.alpha * s.ga + (1 - self.alpha) * g
+            v = v - s.ga * s.ga
+        d = g / (F.sqrt(v) + self.eps)
+        if self.momentum:
+            s.buf = self.momentum * s.buf + d
+            d = s.buf
+        return w - h.lr * d
