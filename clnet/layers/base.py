@@ -55,7 +55,8 @@ class Layer(Configured):
     signature: ClassVar[str] = "... -> ..."
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
-    example: ClassVar[Any] = None  # () -> (layer, inputs): what checks, status and benchmarks run; see layers/examples
+    # What checks, status and benchmarks run: (fields, inputs) each; an input is a shape (drawn from U(−2, 2)) or an array.
+    examples: ClassVar[list[tuple[dict[str, Any], list[Any]]]] = []
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)

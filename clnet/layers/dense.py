@@ -22,6 +22,7 @@ class Dense(Layer):
     bias: bool = field(True, doc="whether b is added")
     activation: str | None = field(None, doc="name of the function applied last; None: identity")
     signature = "... in_features -> ... out_features"
+    examples = [(dict(in_features=7, out_features=5), [(3, 7)]), (dict(out_features=4, bias=False), [(2, 3, 6)])]
 
     def setup(self, new: New) -> None:
         n = self.in_features or 0

@@ -18,7 +18,8 @@ class Loss(Configured):
 
     per: ClassVar[str] = "element"  # what the mean runs over: "element" or "sample" (samples sum over their other axes)
     paper: ClassVar[str] = ""
-    example: ClassVar[Any] = None  # () -> (loss, prediction, target), for checks, status and benchmarks
+    # What checks, status and benchmarks run: (fields, prediction, target) each; a shape (drawn from U(−2, 2)) or an array.
+    examples: ClassVar[list[tuple[dict[str, Any], Any, Any]]] = [({}, (4, 5), (4, 5))]
     reduction: str = choice("mean", REDUCTIONS, doc="mean, sum or none")
 
     def formula(self, prediction: Any, target: Any) -> Any:
