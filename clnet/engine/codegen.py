@@ -13,7 +13,7 @@ from typing import Any
 from . import ctypes as ct
 from .emit import Emitter, OperandParam, Params, Value, integer_helpers
 from .graph import Node
-from .index import Expr, Flat, Index, var, variables
+from .index import Expr, Index, var, variables
 from .schedule import Launch, Schedule, operand
 
 MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU

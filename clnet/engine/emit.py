@@ -160,9 +160,14 @@ class Emitter:
         one = ct.load(pointer, flat.c(rename), dtype, 1)
         if guards:
             one = f"({' && '.join(g.c(rename) for g in guards)}) ? {one} : ({ctype})(0)"
-        self.lines.append(f"{ctype} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = {one}; }} "
-                          f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        self._per_lane(ctype, name, one)
+        self.lines.append(f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
         return Value(name, dtype, self.lanes)
+
+    def _per_lane(self, ctype: str, name: str, one: str) -> None:
+        """An array of one value a lane; `one` is written in jl, the lane's own index."""
+        n = self.lanes
+        self.lines.append(f"{ctype} {name}_[{n}]; for (size_t l = 0; l < {n}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = {one}; }}")
 
     # --- views
     def _view(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
@@ -181,7 +186,7 @@ class Emitter:
             return self._new(ctype, value.lanes, f"({' && '.join(c.c() for c in conditions)}) ? {value.name} : ({kind})({rest})", value.dtype)
         mask, name = ct.MASK[ctype], f"{self.prefix}{len(self.lines)}"
         test = " && ".join(c.c({self.lane: "jl"}) for c in conditions)
-        self.lines.append(f"{mask} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = ({test}) ? 1 : 0; }}")
+        self._per_lane(mask, name, f"({test}) ? 1 : 0")
         kind = ct.vector(ctype, self.lanes)
         return self._new(ctype, self.lanes, f"vload{self.lanes}(0, {name}_) != 0 ? {self._splat(value)} : ({kind})({rest})", value.dtype)
 
@@ -192,8 +197,8 @@ class Emitter:
         if self.lanes == 1 or not self._moves(e):
             return self._new(ctype, 1, f"({ctype})({e.c()})", dtype)
         name = f"{self.prefix}{len(self.lines)}"
-        self.lines.append(f"{ctype} {name}_[{self.lanes}]; for (size_t l = 0; l < {self.lanes}; ++l) {{ const size_t jl = {self.lane} + l; {name}_[l] = ({ctype})({e.c({self.lane: 'jl'})}); }} "
-                          f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        self._per_lane(ctype, name, f"({ctype})({e.c({self.lane: 'jl'})})")
+        self.lines.append(f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
         return Value(name, dtype, self.lanes)
 
     def _splat(self, v: Value) -> str:
@@ -231,8 +236,9 @@ def expression(text: str, dtype: str, lanes: int) -> str:
     """An op's C text for one type and width: T, TEST, BOOL, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
     real = ct.REGISTER[dtype] in ("float", "double")
-    integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)", "INVERT": "(x ^ 1)" if dtype == "bool" else "(~x)",
-               "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)"}
+    integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
+               "INVERT": "(x ^ 1)" if dtype == "bool" else "(~x)", "FLOORDIV": f"floordiv_{ctype}(x, y)",
+               "FLOORMOD": f"floormod_{ctype}(x, y)"}
     floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)", "INVERT": ""}
     for word, value in (floating if real else integer).items():
         if word == "ABS" and real:
@@ -255,10 +261,10 @@ def integer_helpers(text: str) -> str:
             out.append(_real_division(name, t))
             continue
         signed = not t.startswith("u")
-        fix = f"(r != 0 && ((r ^ y) < 0))" if signed else "(r != r)"
+        fix = "(r != 0 && ((r ^ y) < 0))" if signed else "(r != r)"
         if name == "ipow":
-            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = ({t})(1); for (int b = 0; b < 64; ++b) {{ p *= (y & ({t})(1)) != 0 ? x : ({t})(1); x *= x; "
-                       f"y = (y >> ({t})(1)){' & ~(' + t + ')(0)' if signed else ''}; }} return p; }}")
+            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = ({t})(1); for (int b = 0; b < 64; ++b) {{ "
+                       f"p *= (y & ({t})(1)) != 0 ? x : ({t})(1); x *= x; y = (y >> ({t})(1)){' & ~(' + t + ')(0)' if signed else ''}; }} return p; }}")
         elif name == "floordiv":
             out.append(f"inline {t} floordiv_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
                        f"return y == 0 ? ({t})(0) : ({fix} ? q - ({t})(1) : q); }}")

@@ -14,6 +14,8 @@ from .graph import Node
 from .index import Expr, Flat, Index, var
 from .schedule import Launch, Schedule
 
+SHARE = 2048  # elements that are worth a work-item of their own on a CPU
+
 
 class _Shape:
     """A fold's domain: kept axes (results) and reduced axes, with loop variables for both."""
@@ -39,27 +41,30 @@ class _Shape:
 def fold_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     """A kernel for the reductions of the launch, which share their domain."""
     dims = _Shape(launch.cores[0])
+    writer = _Writer(plan, launch, dims, device)
     if device.kind == "gpu":
-        return _gpu(plan, launch, dims)
-    width = device.vector_width
-    nodes = [c.inputs[0] for c in launch.cores]
+        return writer.gpu()
+    mode, n = _lanes_along(plan, launch, dims, device.vector_width)
+    return writer.outer(n) if mode == "outer" and _simple(launch) else writer.inner(n if mode == "inner" else dims.trailing(list(dims.axes))[-1])
 
-    def score(o: Expr, r: Expr, lane: str) -> float:
-        return nice_share(plan, launch, nodes, dims.element(o, r), lane)
 
-    best: tuple[float, int, str, int] = (-1.0, 0, "inner", dims.length)
+def _lanes_along(plan: Schedule, launch: Launch, dims: _Shape, width: int) -> tuple[str, int]:
+    """("inner", n): lanes along the last n elements of the reduction; ("outer", n): along the last n results.
+
+    The choice makes the largest share of the loads contiguous, weighted by how many lanes find work.
+    """
+    best: tuple[float, str, int] = (-1.0, "inner", dims.length)
     for mode, axes in (("inner", list(dims.axes)), ("outer", dims.kept)):
         for n in dims.trailing(axes):
+            j, outer = var("j", n), dims.results // max(n, 1)
             if mode == "inner":
-                rest, s = dims.length // max(n, 1), score(var("o", dims.results), var("r", dims.length // max(n, 1)) * n + var("j", n), "j")
+                element = dims.element(var("o", dims.results), var("r", dims.length // max(n, 1)) * n + j)
             else:
-                rest, s = 0, score(var("o", dims.results // max(n, 1)) * n + var("j", n), var("r", dims.length), "j")
-            useful = min(n, width)
-            if (s * useful, n) > (best[0], best[1] if best[2] == mode else 0):
-                best = (s * useful, n, mode, rest)
-    if best[2] == "outer" and _simple(launch):
-        return _outer(plan, launch, dims, best[1], device)
-    return _inner(plan, launch, dims, best[1] if best[2] == "inner" else dims.trailing(list(dims.axes))[-1], device)
+                element = dims.element(var("o", outer) * n + j, var("r", dims.length))
+            score = nice_share(plan, launch, [c.inputs[0] for c in launch.cores], element, "j") * min(n, width)
+            if score > best[0]:
+                best = (score, mode, n)
+    return best[1], best[2]
 
 
 def _simple(launch: Launch) -> bool:
@@ -79,7 +84,7 @@ class _Accumulators:
     def __init__(self, launch: Launch) -> None:
         self.cores = launch.cores
         self.rows: list[tuple[Node, int, str]] = []
-        for k, core in enumerate(self.cores):
+        for core in self.cores:
             dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
             for c, t in enumerate(_fold(core).types):
                 self.rows.append((core, c, ct.REGISTER[dtype] if t == "T" else "long"))
@@ -122,6 +127,26 @@ class _Accumulators:
         done, emitter.lines = emitter.lines, []
         return [*done, *lines]
 
+    def join(self, width: int) -> list[str]:
+        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first."""
+        out = []
+        for core, c, ctype in self.rows if width > 1 else ():
+            lanes = f"w{self.number[id(core)]}"
+            merged = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
+            out.append(f"{{ {ctype} {lanes}[{width}]; vstore{width}({self.name(core, c, 'v')}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {merged[0]} }}")
+        return out
+
+    def tree(self, group: int) -> dict[str, str]:
+        """The parts of a work-group's merge in local memory: declarations, parking, one step of the tree, collecting."""
+        shared = [(core, c, ctype, f"s{self.number[id(core)]}_{c}") for core, c, ctype in self.rows]
+        steps = []
+        for core in self.cores:
+            names = [s for k, _, _, s in shared if k is core]
+            steps += self.merge(core, [f"{s}[l]" for s in names], [f"{s}[l + s]" for s in names], 1)
+        return dict(locals=indent([f"__local {t} {s}[{group}];" for _, _, t, s in shared], 1), tree=indent(steps, 3),
+                    park=indent([f"{s}[l] = {self.name(k, c)};" for k, c, _, s in shared], 1),
+                    collect=indent([f"{self.name(k, c)} = {s}[0];" for k, c, _, s in shared], 2))
+
     def give(self, emitter: Emitter, lanes: int, prefix: str = "a") -> None:
         """Hands the finished results to the emitter that writes the epilogue."""
         for core in self.cores:
@@ -129,92 +154,87 @@ class _Accumulators:
             emitter.given[core] = Value(text, core.spec.dtype, lanes)
 
 
-def _finish(plan: Schedule, launch: Launch, acc: _Accumulators, params: Params, functions: dict[str, str], flat: Expr, lane: str, lanes: int, prefix: str = "a") -> list[str]:
-    e = Emitter(params, functions, in_memory(plan, launch), lane, lanes, prefix="u")
-    acc.give(e, lanes, prefix)
-    store_lines(e, launch, flat)
-    return e.lines
+class _Writer:
+    """Writes one fold kernel; the three methods are its three shapes."""
 
+    def __init__(self, plan: Schedule, launch: Launch, dims: _Shape, device: Any) -> None:
+        self.plan, self.launch, self.dims, self.device = plan, launch, dims, device
+        self.params, self.functions = Params(), dict[str, str]()
+        self.acc = _Accumulators(launch)
+        self.name = f"fold_{launch_name(launch)}"
 
-def _inner(plan: Schedule, launch: Launch, dims: _Shape, n: int, device: Any) -> Source:
-    """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
-    params, functions, acc = Params(), dict[str, str](), _Accumulators(launch)
-    rest = dims.length // n if n else 0
-    o, r, j = var("o", dims.results), var("r", rest), var("j", n)
-    width = device.vector_width if _simple(launch) and n >= device.vector_width else 1
+    def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:
+        return Emitter(self.params, self.functions, in_memory(self.plan, self.launch), lane, lanes, prefix)
 
-    def step(lanes: int, prefix: str) -> list[str]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes)
-        return acc.step(e, dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
+    def finish(self, flat: Expr, lane: str = "", lanes: int = 1, prefix: str = "a") -> list[str]:
+        """Statements that carry the finished results through the fused pointwise ops to memory."""
+        e = self.emitter(lane, lanes, "u")
+        self.acc.give(e, lanes, prefix)
+        store_lines(e, self.launch, flat)
+        return e.lines
 
-    loop, join = [], []
-    init = acc.init(1, "a")
-    if width > 1:
-        init += acc.init(width, "v")
-        loop = [f"for (; j + {width} <= {n}; j += {width}) {{", *("    " + s for s in step(width, "v")), "}"]
-        for core, c, ctype in acc.rows:
-            lanes = f"w{acc.number[id(core)]}"
-            merged = acc.merge(core, [acc.name(core, c)], [f"{lanes}[l]"], 1)
-            join += [f"{{ {ctype} {lanes}[{width}]; vstore{width}({acc.name(core, c, 'v')}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {merged[0]} }}"]
-    scalar = step(1, "a")
-    done = _finish(plan, launch, acc, params, functions, o, "", 1)
-    items = max(1, min(dims.results, device.compute_units * 4, dims.results * max(dims.length, 1) // 2048))
-    chunk = -(-dims.results // items)
-    name = f"fold_{launch_name(launch)}"
-    text = template("fold_inner_cpu", functions="\n".join(functions.values()), name=name, params=params.declaration(), begin=params.begin(), O=dims.results,
-                    R=rest, J=n, W=width, items=-(-dims.results // chunk), chunk=chunk, init=indent(init, 2), vector_loop=indent(loop, 3),
-                    scalar_body=indent(scalar, 4), join=indent(join, 2), finish=indent(done, 2))
-    return Source(name, finish(text), params, (-(-dims.results // chunk),), (1,))
+    def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: Any) -> Source:
+        text = template(stem, functions="\n".join(self.functions.values()), name=self.name, params=self.params.declaration(),
+                        begin=self.params.begin(), **fields)
+        return Source(self.name, finish(text), self.params, grid, group)
 
+    def items(self, most: int) -> int:
+        """Work-items on a CPU: about four per core, none for less than a few thousand elements."""
+        return max(1, min(most, self.device.compute_units * 4, self.dims.results * max(self.dims.length, 1) // SHARE))
 
-def _outer(plan: Schedule, launch: Launch, dims: _Shape, n: int, device: Any) -> Source:
-    """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
-    params, functions, acc = Params(), dict[str, str](), _Accumulators(launch)
-    o, r, j = var("o", dims.results // n), var("r", dims.length), var("j", n)
-    width = device.vector_width if n >= device.vector_width else 1
+    # --- shapes
+    def inner(self, n: int) -> Source:
+        """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
+        dims, acc = self.dims, self.acc
+        rest = dims.length // n if n else 0
+        o, r, j = var("o", dims.results), var("r", rest), var("j", n)
+        width = self.device.vector_width if _simple(self.launch) and n >= self.device.vector_width else 1
 
-    def body(lanes: int) -> tuple[list[str], list[str]]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes)
-        step = acc.step(e, dims.element(o * n + j, r), "r", lanes)
-        return step, _finish(plan, launch, acc, params, functions, o * n + j, "j", lanes)
+        def step(lanes: int, prefix: str) -> list[str]:
+            return acc.step(self.emitter("j", lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
 
-    loop: list[str] = []
-    if width > 1:
-        step, done = body(width)
-        loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in acc.init(width)),
-                f"    for (size_t r = 0; r < {dims.length}; ++r) {{", *("        " + s for s in step), "    }", *("    " + s for s in done), "}"]
-    step, done = body(1)
-    rows = dims.results // n
-    items = max(1, min(device.compute_units * 4 // max(rows, 1), n // max(width, 1), dims.results * dims.length // 2048))
-    chunk = -(-n // items // width) * width
-    name = f"fold_{launch_name(launch)}"
-    text = template("fold_outer_cpu", functions="\n".join(functions.values()), name=name, params=params.declaration(), begin=params.begin(), O=rows, R=dims.length,
-                    J=n, items_j=-(-n // chunk), chunk=chunk, init=indent(acc.init(1), 2), vector_loop=indent(loop, 1), scalar_body=indent(step, 3), finish=indent(done, 2))
-    return Source(name, finish(text), params, (-(-n // chunk), rows), (1, 1))
+        init, loop = acc.init(1, "a"), []
+        if width > 1:
+            init += acc.init(width, "v")
+            loop = [f"for (; j + {width} <= {n}; j += {width}) {{", *("    " + s for s in step(width, "v")), "}"]
+        scalar = step(1, "a")
+        chunk = -(-dims.results // self.items(dims.results)) if dims.results else 1
+        items = -(-dims.results // chunk)
+        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, items=items, chunk=chunk, init=indent(init, 2),
+                           vector_loop=indent(loop, 3), scalar_body=indent(scalar, 4), join=indent(acc.join(width), 2), finish=indent(self.finish(o), 2))
 
+    def outer(self, n: int) -> Source:
+        """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
+        dims, acc = self.dims, self.acc
+        o, r, j = var("o", dims.results // n), var("r", dims.length), var("j", n)
+        width = self.device.vector_width if n >= self.device.vector_width else 1
 
-def _gpu(plan: Schedule, launch: Launch, dims: _Shape) -> Source:
-    """A work-group per result, or a work-item per result where neighbouring results are neighbours in memory."""
-    params, functions, acc = Params(), dict[str, str](), _Accumulators(launch)
-    o, r = var("o", dims.results), var("r", dims.length)
-    e = Emitter(params, functions, in_memory(plan, launch))
-    step = acc.step(e, dims.element(o, r), "r", 1)
-    done = _finish(plan, launch, acc, params, functions, o, "", 1)
-    name = f"fold_{launch_name(launch)}"
-    coalesced = any(ld.flat.coefficient("o") == 1 for ld in e.loads) and not any(ld.flat.coefficient("r") == 1 for ld in e.loads)
-    fields = dict(functions="\n".join(functions.values()), name=name, params=params.declaration(), begin=params.begin(), O=dims.results, R=dims.length)
-    if coalesced and (dims.results >= 4096 or dims.length <= 64) or dims.length <= 16:
-        text = template("fold_columns_gpu", init=indent(acc.init(1), 1), scalar_body=indent(step, 2), finish=indent(done, 1), **fields)
-        return Source(name, finish(text), params, (-(-dims.results // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
-    group = min(GPU_GROUP, max(32, 1 << (dims.length - 1).bit_length()))
-    shared = [(core, c, ctype, f"s{acc.number[id(core)]}_{c}") for core, c, ctype in acc.rows]
-    tree = []
-    for core in acc.cores:
-        names = [s for k, _, _, s in shared if k is core]
-        tree += acc.merge(core, [f"{s}[l]" for s in names], [f"{s}[l + s]" for s in names], 1)
-    text = template("fold_gpu", G=group, locals=indent([f"__local {t} {s}[{group}];" for _, _, t, s in shared], 1), init=indent(acc.init(1), 1),
-                    scalar_body=indent(step, 2), park=indent([f"{s}[l] = {acc.name(k, c)};" for k, c, _, s in shared], 1), tree=indent(tree, 3),
-                    collect=indent([f"{acc.name(k, c)} = {s}[0];" for k, c, _, s in shared], 2), finish=indent(done, 2), **fields)
-    return Source(name, finish(text), params, (dims.results * group,), (group,))
+        def body(lanes: int) -> tuple[list[str], list[str]]:
+            step = acc.step(self.emitter("j", lanes), dims.element(o * n + j, r), "r", lanes)
+            return step, self.finish(o * n + j, "j", lanes)
 
+        loop: list[str] = []
+        if width > 1:
+            step, done = body(width)
+            loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in acc.init(width)),
+                    f"    for (size_t r = 0; r < {dims.length}; ++r) {{", *("        " + s for s in step), "    }", *("    " + s for s in done), "}"]
+        step, done = body(1)
+        rows = dims.results // n
+        chunk = -(-n // max(1, min(self.items(n) // max(rows, 1), n // width)) // width) * width
+        items = -(-n // chunk)
+        return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items, chunk=chunk, init=indent(acc.init(1), 2),
+                           vector_loop=indent(loop, 1), scalar_body=indent(step, 3), finish=indent(done, 2))
 
+    def gpu(self) -> Source:
+        """A work-group per result, or a work-item per result where neighbouring results are neighbours in memory."""
+        dims, acc = self.dims, self.acc
+        o, r = var("o", dims.results), var("r", dims.length)
+        e = self.emitter()
+        step, done = acc.step(e, dims.element(o, r), "r", 1), self.finish(o)
+        coalesced = any(ld.flat.coefficient("o") == 1 for ld in e.loads) and not any(ld.flat.coefficient("r") == 1 for ld in e.loads)
+        if (coalesced and (dims.results >= 4096 or dims.length <= 64)) or dims.length <= 16:
+            return self.source("fold_columns_gpu", (-(-dims.results // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), O=dims.results, R=dims.length,
+                               init=indent(acc.init(1), 1), scalar_body=indent(step, 2), finish=indent(done, 1))
+        group = min(GPU_GROUP, max(32, 1 << (dims.length - 1).bit_length()))
+        return self.source("fold_gpu", (dims.results * group,), (group,), O=dims.results, R=dims.length, G=group, init=indent(acc.init(1), 1),
+                           scalar_body=indent(step, 2), finish=indent(done, 2), **acc.tree(group))

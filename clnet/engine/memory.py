@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import gc
 import threading
 from collections import Counter, OrderedDict, deque
@@ -93,10 +94,8 @@ class Block:
             self.buffer = None
 
     def __del__(self) -> None:
-        try:
+        with contextlib.suppress(AttributeError):  # never finished __init__
             self.release()
-        except AttributeError:  # never finished __init__
-            pass
 
     def __repr__(self) -> str:
         state = "released" if self._pool is None else self.label or "unnamed"

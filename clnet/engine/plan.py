@@ -14,7 +14,7 @@ from .codegen import Source, kernel_sources, map_source
 from .emit import OperandParam
 from .folds import fold_source
 from .graph import Graph, Node
-from .schedule import Launch, Schedule, base_at, operand, schedule
+from .schedule import Launch, base_at, operand, schedule
 
 SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
 

@@ -103,6 +103,8 @@ class Replay:
         self.bound = Bound(self.plan, engine)
         self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
         self.blocks = [engine.pool.alloc(s.nbytes, "step input") for s in specs]
+        # Fresh blocks replace these at every call, so that earlier results stay valid.
+        self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self.uses = self._uses()
         self._state: list[Tensor] = []
         self._bind()
@@ -135,20 +137,22 @@ class Replay:
     def _buffer(self, place: Place) -> Any:
         if place.kind == "arena":
             return self.arena.buffer if self.arena else None
-        return self._leaf_blocks[place.number].buffer if place.kind == "leaf" else self._leaf_blocks[0].buffer if self._leaf_blocks else self.arena.buffer  # outputs are set per call
+        if place.kind == "out":
+            return self._outputs[place.number].buffer
+        return self._leaf_blocks[place.number].buffer
 
     def __call__(self, *inputs: Any) -> Any:
         if any(v.tensor is not s for v, s in zip(self.trace.variables, self._state, strict=True)):
             self._bind()
         for k, x in enumerate(inputs):
             self._feed(k, x)
-        outs = {k: self.engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
-        for k, block in outs.items():
+        for k, size in self.plan.blocks.items():
+            block = self._outputs[k] = self.engine.pool.alloc(size, "step output")
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
-        self.engine.launch(self.bound, lambda p: outs[p.number].buffer if p.kind == "out" else self._buffer(p))
-        self._copy_back(outs)
-        return self._results(outs)
+        self.engine.launch(self.bound, self._buffer)
+        self._copy_back()
+        return self._results()
 
     def _feed(self, k: int, x: Any) -> None:
         """Host arrays are uploaded into the step's buffer; tensors on this device are read where they are."""
@@ -169,19 +173,18 @@ class Replay:
             for kernel, arg in self.uses.get(("leaf", k), ()):
                 kernel.set_arg(arg, block.buffer)
 
-    def _copy_back(self, outs: dict[int, Any]) -> None:
+    def _copy_back(self) -> None:
         """Updates that could not be written in place, because someone still needed the old value."""
         import pyopencl as cl
 
         for k, leaf, nbytes in self.plan.copies:
-            place = self.plan.outputs[k]
-            source = outs[place.number].buffer if place.kind == "out" else self._buffer(place)
+            source = self._buffer(self.plan.outputs[k])
             cl.enqueue_copy(self.engine.queue.commands, self._leaf_blocks[leaf].buffer, source, byte_count=nbytes)
 
-    def _results(self, outs: dict[int, Any]) -> Any:
+    def _results(self) -> Any:
         t, results = self.trace, []
         for k, out in enumerate(t.outputs):
             place = self.plan.outputs[k]
-            block = outs[place.number] if place.kind == "out" else self._leaf_blocks[place.number]
+            block = self._outputs[place.number] if place.kind == "out" else self._leaf_blocks[place.number]
             results.append(Tensor(None, (), {}, out.spec, storage=DeviceArray(self.engine, block, out.spec)))
         return results[0] if t.single else tuple(results)

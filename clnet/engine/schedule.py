@@ -145,11 +145,11 @@ class _Scheduler:
     def _reduction(self, n: Node) -> None:
         axes, shape = n.attrs["axes"], n.inputs[0].shape
         for launch in self.launches:
-            if launch.kind == "reduction" and launch.cores[0].attrs["axes"] == axes and launch.cores[0].inputs[0].shape == shape:
-                if self.ready(base_at(n.inputs[0])[0], launch.position):
-                    launch.cores.append(n)
-                    self.home[n] = launch
-                    return
+            alike = launch.kind == "reduction" and launch.cores[0].attrs["axes"] == axes and launch.cores[0].inputs[0].shape == shape
+            if alike and self.ready(base_at(n.inputs[0])[0], launch.position):
+                launch.cores.append(n)
+                self.home[n] = launch
+                return
         self._new(n, "reduction", shape)
 
     def ready(self, base: Node, position: int) -> bool:

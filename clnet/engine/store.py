@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -59,10 +60,8 @@ class Store:
             self.problem = str(error)
 
     def drop(self, key: str) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self.path(key).unlink(missing_ok=True)
-        except OSError:
-            pass
 
     def entries(self) -> list[Path]:
         return sorted(self.folder.glob("*" + SUFFIX)) if self.folder.is_dir() else []
