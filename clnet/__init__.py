@@ -1,0 +1,46 @@
+"""Train neural networks on any OpenCL device, from a notebook, with proof of what really runs where.
+
+Names load on first use, so that `import clnet` costs nothing that a script does not need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "clnet.tensor": ("Tensor", "tensor", "realize", "eager"),
+    "clnet.autodiff": ("gradients",),
+    "clnet.state": ("Variable", "Parameter", "Generator"),
+    "clnet.engine": ("use", "on", "current"),
+    "clnet.engine.device": ("Device", "devices"),
+    "clnet.engine.reference": ("NumpyEngine",),
+    "clnet.engine.record": ("Recorded",),
+    "clnet.engine.inspect": ("cache", "explain", "memory", "profile"),
+    "clnet.init": ("seed",),
+    "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),
+    "clnet.train": ("Trainer", "data"),
+    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "DataError", "NoDeviceError", "CheckpointError",
+                     "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory", "DeviceLost"),
+}
+_MODULES = ("engine", "errors", "layers", "losses", "ops", "optimizers", "train", "workbench")
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [*sorted(_WHERE), *_MODULES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        value = getattr(importlib.import_module(_WHERE[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"clnet.{name}")
+    else:
+        raise AttributeError(f"module 'clnet' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

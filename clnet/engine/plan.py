@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,12 +216,3 @@ class _Planner:
 def make_plan(graph: Graph, device: Any, into: dict[int, int] | None = None) -> Plan:
     """The plan that computes the graph's outputs; `into` says which outputs overwrite which leaf (state updates)."""
     return _Planner(graph, device, into or {}).run()
-
-
-def explain(roots: Sequence[Any], device: Any) -> dict[str, Any]:
-    """Graph, schedule, sources and plan of what would run for `roots`: what the tour notebook prints."""
-    from .graph import build
-
-    planner = _Planner(build(roots, lambda t: t.op is None, device), device, {})
-    plan = planner.run()
-    return {"graph": planner.graph, "launches": planner.schedule.launches, "sources": [s.text for s in plan.steps], "plan": plan}

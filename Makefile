@@ -1,0 +1,38 @@
+# demo: environment, then training, status, parity and benchmark reports.  test: the same environment, then the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: demo test lab lint status clean
+
+demo: $(VENV)/.stamp
+	$(BIN)/clnet report --quick
+
+test: $(VENV)/.stamp
+	$(BIN)/python -m pytest
+
+lab: $(VENV)/.stamp
+	$(BIN)/clnet lab
+
+lint: $(VENV)/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+status: $(VENV)/.stamp
+	$(BIN)/clnet status
+
+# One stamp: the environment is made again only when pyproject.toml changed.
+$(VENV)/.stamp: pyproject.toml
+	@echo "Making $(VENV): about 1.5 GB (an OpenCL runtime, JupyterLab, the scientific stack), a minute or so."
+ifdef UV
+	@test -d $(VENV) || uv venv --quiet --python $(PYTHON) $(VENV)
+	uv pip install --quiet --python $(BIN)/python -e '.[test,lint]'
+else
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+endif
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
