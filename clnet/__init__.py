@@ -32,6 +32,7 @@ __all__ = [*sorted(_WHERE), *_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
+    importlib.import_module("clnet.ops")  # declares the ops that tensors' operators look up
     if name in _WHERE:
         value = getattr(importlib.import_module(_WHERE[name]), name)
     elif name in _MODULES:
