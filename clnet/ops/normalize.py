@@ -1,0 +1,291 @@
+"""Softmax, layer, batch, group, instance and RMS normalisation.
+
+Each is a formula; where the statistics run along the last axis a row kernel stands in (one read, one write). Backward
+kernels are ops of their own with a formula of their own, so a gradient can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..errors import ConfigError, ShapeError
+from ..op import Case, composite
+from ..spec import normal_axes
+from ..tensor import Tensor, as_tensor, constant
+from .copy import stack
+from .pointwise import equal, exp, isfinite, log, rsqrt, where
+from .reduce import detach, max, mean, sum, var
+from .view import reshape
+
+SHAPES = ((5, 7), (3, 1), (1, 40), (2, 3, 33), (4, 130))
+
+
+def _rows(*more: Any, **attrs: Any) -> Any:
+    """Samples: x of each shape, further operands of x's shape ("x") or of its last axis ("n")."""
+    return lambda: [Case((s, *(s if m == "x" else s[-1:] for m in more)), dict(attrs)) for s in SHAPES]
+
+
+# --- softmax
+def _shifted(x: Any, axis: int) -> Tensor:
+    """x − max x, and −∞ for a line of −∞ (never −∞ − −∞)."""
+    top = max(x, axis, keepdims=True)
+    return x - detach(where(isfinite(top), top, 0.0))
+
+
+@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float")
+def _softmax(x: Any, *, axis: int) -> Any:
+    """y = e^(x − max x) / Σ e^(x − max x) along an axis; a line of −∞ gives zeros"""
+    e = exp(_shifted(x, axis))
+    total = sum(e, axis, keepdims=True)
+    return e / where(equal(total, 0.0), 1.0, total)
+
+
+@_softmax.defvjp
+def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    return _softmax_gradient(g, y, axis=axis)
+
+
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float")
+def _softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
+    """dx = y · (g − Σ g y) along an axis"""
+    return y * (g - sum(g * y, axis, keepdims=True))
+
+
+@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float")
+def _log_softmax(x: Any, *, axis: int) -> Any:
+    """y = x − max x − ln Σ e^(x − max x) along an axis; a line of −∞ stays so"""
+    d = _shifted(x, axis)
+    total = sum(exp(d), axis, keepdims=True)
+    return d - log(where(equal(total, 0.0), 1.0, total))
+
+
+@_log_softmax.defvjp
+def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    return _log_softmax_gradient(g, y, axis=axis)
+
+
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float")
+def _log_softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
+    """dx = g − e^y · Σ g along an axis"""
+    return g - exp(y) * sum(g, axis, keepdims=True)
+
+
+def _axis(who: str, x: Tensor, axis: int) -> int:
+    """The axis counted from the end, so that one over the last axis is -1 whatever the rank."""
+    return normal_axes(who, axis, x.ndim)[0] - x.ndim
+
+
+def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) -> Tensor:
+    """y = e^(x/T) / Σ e^(x/T) along `axis`, where `mask` allows.
+
+    mask   bool (True: takes part) or a float tensor that is added to x / T; broadcasts to x
+    A line with nothing to choose from (all −∞ or all masked) gives zeros. Along the last axis it is one row kernel; the
+    division by T and the mask melt into whatever computes x.
+    Raises ConfigError for a temperature that is not positive, ShapeError for an axis that x lacks.
+    """
+    x = as_tensor(x)
+    if temperature <= 0:
+        raise ConfigError(f"softmax: expected temperature > 0; got {temperature}; small values sharpen, argmax is the limit.")
+    x = x if temperature == 1.0 else x * (1.0 / temperature)
+    return _softmax(masked(x, mask), axis=_axis("softmax", x, axis))
+
+
+def log_softmax(x: Any, axis: int = -1) -> Tensor:
+    """y = x − ln Σ eˣ along `axis`; one row kernel along the last axis."""
+    x = as_tensor(x)
+    return _log_softmax(x, axis=_axis("log_softmax", x, axis))
+
+
+def masked(x: Tensor, mask: Any) -> Tensor:
+    """x where a bool mask is True and −∞ elsewhere; x + mask for a float mask."""
+    if mask is None:
+        return x
+    mask = as_tensor(mask)
+    return where(mask, x, -math.inf) if mask.dtype == "bool" else x + (mask if mask.dtype == x.dtype else mask.astype(x.dtype))
+
+
+# --- standardize: what all but RMS normalisation share
+def _standard(shape: tuple[int, ...], axes: tuple[int, ...]) -> Case:
+    return Case((shape,), dict(axes=axes, eps=1e-5))
+
+
+@composite(cl="normalize.cl", accepts="float", samples=lambda: [
+    _standard((4, 9), (1,)), _standard((3, 2, 40), (2,)), _standard((3, 5, 2), (0, 2)), _standard((2, 3, 4), (1, 2)), _standard((2, 1), (1,))])
+def _standardize(x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    """y = (x − E[x]) / √(Var[x] + ε) over the axes, biased variance"""
+    return (x - mean(x, axes, keepdims=True)) * rsqrt(var(x, axes, keepdims=True) + eps)
+
+
+@_standardize.defvjp
+def _(g: Any, y: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    return _standardize_gradient(g, x, axes=axes, eps=eps)
+
+
+@composite(cl="normalize.cl", accepts="float", samples=lambda: [
+    Case((s, s), dict(axes=a, eps=1e-5)) for s, a in (((4, 9), (1,)), ((3, 2, 40), (2,)), ((3, 5, 2), (0, 2)), ((2, 3, 4), (1, 2)))])
+def _standardize_gradient(g: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    """dx = r · (g − E[g] − x̂ E[g x̂]), r = 1 / √(Var[x] + ε), x̂ = (x − E[x]) r"""
+    r = rsqrt(var(x, axes, keepdims=True) + eps)
+    xh = (x - mean(x, axes, keepdims=True)) * r
+    return r * (g - mean(g, axes, keepdims=True) - xh * mean(g * xh, axes, keepdims=True))
+
+
+# --- layer norm
+@composite("... n, n, n -> ... n", cl="normalize.cl", samples=_rows("n", "n", eps=1e-5), accepts="float")
+def _layer_norm(x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the last axis, biased variance"""
+    return _standardize(x, axes=(x.ndim - 1,), eps=eps) * gamma + beta
+
+
+@_layer_norm.defvjp
+def _(g: Any, y: Any, x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+    parameters = _layer_norm_parameter_gradient(g, x, eps=eps)
+    return _layer_norm_gradient(g, x, gamma, eps=eps), parameters[0], parameters[1]
+
+
+@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float")
+def _layer_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+    """dx = r · (gγ − E[gγ] − x̂ E[gγ x̂]) over the last axis, r = 1 / √(Var[x] + ε), x̂ = (x − E[x]) r"""
+    return _standardize_gradient(g * gamma, x, axes=(x.ndim - 1,), eps=eps)
+
+
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
+def _layer_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
+    """(dγ, dβ) = (Σ g x̂, Σ g) over all axes but the last, x̂ = (x − E[x]) / √(Var[x] + ε)"""
+    lead = tuple(range(x.ndim - 1))
+    return stack([sum(g * _standardize(x, axes=(x.ndim - 1,), eps=eps), lead), sum(g, lead)])
+
+
+_layer_norm_parameter_gradient.infer = _pair_of_rows = lambda g, x, *, eps: x._replace(shape=(2, x.shape[-1]))
+
+
+def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β, over the trailing axes that γ has (the last one without γ and β).
+
+    Forward, dx and (dγ, dβ) are one row kernel each; what follows y (activation, residual) melts into it.
+    Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+    """
+    x = as_tensor(x)
+    given = [as_tensor(p) for p in (gamma, beta) if p is not None]
+    shape = given[0].shape if given else x.shape[-1:]
+    _check_trailing("layer_norm", x, shape)
+    rows = reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape)))
+    if not given:
+        y = _standardize(rows, axes=(rows.ndim - 1,), eps=eps)
+    else:
+        y = _layer_norm(rows, _vector(gamma, 1, rows), _vector(beta, 0, rows), eps=eps)
+    return reshape(y, x.shape)
+
+
+def _vector(p: Any, default: int, rows: Tensor) -> Tensor:
+    return constant(default, rows.dtype, rows.shape[-1:]) if p is None else reshape(p, rows.shape[-1:])
+
+
+def _check_trailing(who: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    if not shape or x.shape[x.ndim - len(shape) :] != shape:
+        raise ShapeError(f"{who}: expected x whose last axes are {shape}, the shape of gamma and beta; got {x.shape}.")
+
+
+# --- RMS norm
+@composite("... n, n -> ... n", cl="normalize.cl", samples=_rows("n", eps=1e-5), accepts="float")
+def _rms_norm(x: Any, gamma: Any, *, eps: float) -> Any:
+    """y = γ · x / √(E[x²] + ε) over the last axis"""
+    return x * rsqrt(mean(x * x, -1, keepdims=True) + eps) * gamma
+
+
+@_rms_norm.defvjp
+def _(g: Any, y: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+    return _rms_norm_gradient(g, x, gamma, eps=eps), _rms_norm_parameter_gradient(g, x, eps=eps)
+
+
+@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float")
+def _rms_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+    """dx = r · (gγ − x̂ E[gγ x̂]) over the last axis, r = 1 / √(E[x²] + ε), x̂ = x r"""
+    r = rsqrt(mean(x * x, -1, keepdims=True) + eps)
+    return r * (g * gamma - x * r * mean(g * gamma * x * r, -1, keepdims=True))
+
+
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
+def _rms_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
+    """dγ = Σ g x̂ over all axes but the last, x̂ = x / √(E[x²] + ε)"""
+    return sum(g * x * rsqrt(mean(x * x, -1, keepdims=True) + eps), tuple(range(x.ndim - 1)))
+
+
+def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
+    """y = γ · x / √(E[x²] + ε), over the trailing axes that γ has (the last one without γ).
+
+    Forward, dx and dγ are one row kernel each.
+    Paper: Zhang, Sennrich 2019, arXiv:1910.07467.
+    """
+    x = as_tensor(x)
+    shape = x.shape[-1:] if gamma is None else as_tensor(gamma).shape
+    _check_trailing("rms_norm", x, shape)
+    rows = reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape)))
+    return reshape(_rms_norm(rows, _vector(gamma, 1, rows), eps=eps), x.shape)
+
+
+# --- statistics over other axes
+def _channel(p: Any, x: Tensor, axis: int) -> Tensor:
+    """A vector of one number a channel, shaped to broadcast against x."""
+    p = as_tensor(p)
+    if p.shape != (x.shape[axis],):
+        raise ShapeError(f"normalisation: expected gamma, beta, mean and var of shape ({x.shape[axis]},), axis {axis} of x{x.shape}; got {p.shape}.")
+    return reshape(p, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
+
+
+def _affine(y: Tensor, gamma: Any, beta: Any, axis: int) -> Tensor:
+    y = y if gamma is None else y * _channel(gamma, y, axis)
+    return y if beta is None else y + _channel(beta, y, axis)
+
+
+def batch_norm(x: Any, gamma: Any = None, beta: Any = None, mean: Any = None, var: Any = None, eps: float = 1e-5, axis: int = 1) -> Tensor:
+    """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's."""
+    x = as_tensor(x)
+    axis = normal_axes("batch_norm", axis, x.ndim)[0]
+    if mean is None or var is None:
+        raise ConfigError("batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
+    y = (x - _channel(mean, x, axis)) * rsqrt(_channel(var, x, axis) + eps)
+    return _affine(y, gamma, beta, axis)
+
+
+def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5, axis: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β per channel over the batch; also E[x] and the unbiased Var[x] of each channel.
+
+    y uses the biased variance; the returned one is what running statistics take. Both are shared with y, not computed twice.
+    Two folds and a map forward, one fold and a map backward. Raises ShapeError for fewer than two values a channel.
+    Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
+    """
+    x = as_tensor(x)
+    axis = normal_axes("batch_norm_train", axis, x.ndim)[0]
+    axes = tuple(a for a in range(x.ndim) if a != axis)
+    n = math.prod(x.shape[a] for a in axes)
+    if n < 2:
+        raise ShapeError(f"batch_norm_train: expected at least 2 values a channel; got x{x.shape} with {n}; use batch_norm with running statistics.")
+    y = _affine(_standardize(x, axes=axes, eps=eps), gamma, beta, axis)
+    biased = reshape(var(x, axes, keepdims=True), (x.shape[axis],))
+    return y, reshape(mean(x, axes, keepdims=True), (x.shape[axis],)), biased * (n / (n - 1))
+
+
+def group_norm(x: Any, num_groups: int, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample over the channels of a group and all positions.
+
+    x (N, C, *S), γ and β (C,). A row kernel over (C / num_groups · S); γ and β melt into it.
+    Paper: Wu, He 2018, arXiv:1803.08494.
+    """
+    x = as_tensor(x)
+    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise ShapeError(f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
+    rows = reshape(x, (x.shape[0] * num_groups, math.prod(x.shape[1:]) // num_groups))
+    return _affine(reshape(_standardize(rows, axes=(1,), eps=eps), x.shape), gamma, beta, 1)
+
+
+def instance_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample and channel over all positions; x (N, C, *S).
+
+    Paper: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
+    """
+    x = as_tensor(x)
+    if x.ndim < 3:
+        raise ShapeError(f"instance_norm: expected x (N, C, *S) with at least one position axis; got shape {x.shape}.")
+    return group_norm(x, x.shape[1], gamma, beta, eps)

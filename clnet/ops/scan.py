@@ -1,0 +1,135 @@
+"""Loops over time, recorded step by step, and the cells of recurrent networks.
+
+A cell takes its input already projected (one product for all steps outside the loop), so a step is one product with the
+recurrent weights and one map for the gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import ConfigError, ShapeError
+from ..tensor import Tensor, as_tensor
+from .activations import activation
+from .copy import split, stack
+from .matmul import linear
+from .pointwise import arange, sigmoid, tanh, where
+from .view import reshape
+
+Step = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def scan(step: Step, init: Any, xs: Any, reverse: bool = False, lengths: Any = None) -> tuple[Any, Tensor]:
+    """(s₁, y₁) = step(s₀, x₁), (s₂, y₂) = step(s₁, x₂), …: the last state and the outputs (T, …).
+
+    xs       tensor (T, …), or a tuple of such: step is given the slices of one time
+    init     a tensor, or a tuple of tensors; step returns a state of the same structure
+    reverse  walk from T to 1; outputs keep their place in time
+    lengths  (B) integers, for states and outputs whose first axis is B: from t ≥ length the state stands still and the
+             output is 0. In reverse, the walk starts at each sequence's own end
+    The loop is recorded flat (nothing recurses, T = 1000 is fine); each output is computed straight into its slot.
+    Raises ShapeError for xs of different lengths or of length 0.
+    """
+    series = tuple(map(as_tensor, xs)) if isinstance(xs, (tuple, list)) else (as_tensor(xs),)
+    times = {x.shape[0] if x.ndim else 0 for x in series}
+    if len(times) != 1 or 0 in times:
+        raise ShapeError(f"scan: expected xs with a leading time axis of one length > 0; got shapes {[x.shape for x in series]}.")
+    count = times.pop()
+    valid = None if lengths is None else _valid(as_tensor(lengths), count)
+    state, outputs = init, [None] * count
+    for t in range(count - 1, -1, -1) if reverse else range(count):
+        now = tuple(x[t] for x in series)
+        new, y = step(state, now if isinstance(xs, (tuple, list)) else now[0])
+        if valid is not None:
+            new, y = _hold(valid[t], new, state), _hold(valid[t], y, None)
+        state, outputs[t] = new, y
+    return state, stack(outputs)
+
+
+def _valid(lengths: Tensor, count: int) -> Tensor:
+    """(T, B) bool: t < length."""
+    return reshape(arange(n=count, dtype="int32"), (count, 1)) < reshape(lengths.astype("int32"), (1, -1))
+
+
+def _hold(valid: Tensor, new: Any, old: Any) -> Any:
+    """new where valid, else old (0 for None), for a tensor or a tuple of tensors with the batch first."""
+    if isinstance(new, (tuple, list)):
+        return tuple(_hold(valid, n, o) for n, o in zip(new, old or (None,) * len(new), strict=True))
+    mask = reshape(valid, (valid.shape[0], *(1,) * (new.ndim - 1)))
+    return where(mask, new, 0.0 if old is None else old)
+
+
+# --- cells: xp (B, gates · H) is x W_ihᵀ + b_ih, h (B, H), w_hh (gates · H, H)
+def rnn_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None, nonlinearity: str = "tanh") -> Tensor:
+    """h' = f(xp + h W_hhᵀ + b_hh), f tanh or relu: one product with everything in its epilogue. Paper: Elman 1990."""
+    if nonlinearity not in ("tanh", "relu"):
+        raise ConfigError(f"rnn_cell: expected nonlinearity 'tanh' or 'relu'; got {nonlinearity!r}.")
+    xp = as_tensor(xp)
+    _check_cell("rnn_cell", 1, xp, as_tensor(h), as_tensor(w_hh))
+    return activation(nonlinearity)(_recurrent(xp, h, w_hh, b_hh))
+
+
+def lstm_cell(xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = None) -> tuple[Tensor, Tensor]:
+    """(h', c') with i, f, g, o = xp + h W_hhᵀ + b_hh; c' = σ(f) c + σ(i) tanh(g); h' = σ(o) tanh(c').
+
+    xp (B, 4H), state (h, c) of (B, H) each. One product and one map with two results.
+    Paper: Hochreiter, Schmidhuber 1997; Gers et al. 2000.
+    """
+    xp, (h, c) = as_tensor(xp), map(as_tensor, state)
+    _check_cell("lstm_cell", 4, xp, h, as_tensor(w_hh))
+    i, f, g, o = split(_recurrent(xp, h, w_hh, b_hh), 4)
+    c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(c), c
+
+
+def gru_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Tensor:
+    """h' = (1 − z) n + z h with r, z = σ(xp + hp), n = tanh(xpₙ + r hpₙ), hp = h W_hhᵀ + b_hh.
+
+    xp (B, 3H) in the order r, z, n. One product and one map.
+    Paper: Cho et al. 2014, arXiv:1406.1078 (the form with the reset gate after the product).
+    """
+    xp, h = as_tensor(xp), as_tensor(h)
+    _check_cell("gru_cell", 3, xp, h, as_tensor(w_hh))
+    (xr, xz, xn), (hr, hz, hn) = split(xp, 3), split(linear(h, w_hh, b_hh), 3)
+    z = sigmoid(xz + hz)
+    n = tanh(xn + sigmoid(xr + hr) * hn)
+    return n + z * (h - n)
+
+
+def _recurrent(xp: Tensor, h: Any, w_hh: Any, b_hh: Any) -> Tensor:
+    return linear(h, w_hh, b_hh) + xp
+
+
+def _check_cell(who: str, gates: int, xp: Tensor, h: Tensor, w_hh: Tensor) -> None:
+    size = h.shape[-1]
+    if xp.shape[-1] != gates * size or w_hh.shape != (gates * size, size):
+        raise ShapeError(f"{who}: expected xp (B, {gates}H), h (B, H), w_hh ({gates}H, H); got xp{xp.shape}, h{h.shape}, w_hh{w_hh.shape}.")
+
+
+def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None,
+          reverse: bool = False, lengths: Any = None) -> tuple[Tensor, Any]:
+    """A recurrent layer over time-major x (T, B, in): outputs h (T, B, H) and the last state.
+
+    The input projection is one product for all steps, with both biases where the cell only adds them.
+    """
+    x = as_tensor(x)
+    if x.ndim != 3:
+        raise ShapeError(f"recur: expected x (T, B, in), time first; got {x.shape}.")
+    merge = cell is not gru_cell and b_ih is not None and b_hh is not None
+    xp = linear(x, w_ih, as_tensor(b_ih) + b_hh if merge else b_ih)
+
+    def step(s: Any, xp_t: Tensor) -> tuple[Any, Tensor]:
+        new = cell(xp_t, s, w_hh, None if merge else b_hh)
+        return new, new[0] if isinstance(new, tuple) else new
+
+    last, ys = scan(step, state, xp, reverse, lengths)
+    return ys, last
+
+
+def zero_state(cell: Callable[..., Any], batch: int, size: int, dtype: str = "float32") -> Any:
+    """The state a sequence starts from: zeros that occupy no memory."""
+    from .pointwise import zeros
+
+    h = zeros((batch, size), dtype)
+    return (h, h) if cell is lstm_cell else h
