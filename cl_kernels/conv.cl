@@ -1,0 +1,293 @@
+// conv: convolution, its data gradient and its weight gradient, without storing patches; sums in T, in a fixed order.
+//
+// All spatial sizes are (Z, Y, X); missing axes have size 1. `data` (N, GROUPS * C, SZ, SY, SX) is what patches are taken from,
+// result points r = phase + OUT * j read, for tap t of their phase, data at j * IN + offset(t), zero outside:
+//     convolution     OUT = 1, one phase, IN = stride, offset = k * dilation - low
+//     data gradient   OUT = stride, IN = 1, offset = (phase + low - k * dilation) / stride for the k for which that is whole
+// so both are the kernel `conv` and differ in tables only; no product with an inserted zero is computed.
+// The generator prepends include/vector.h and
+//   PARAMS, BEGIN, T, VW     as for matmul.cl; DATA, WEIGHT and GRAD name the operands, `packed` and `partial` are scratch
+//   EPILOGUE(n, o, i, v)     stores element i of channel o of image n; EPILOGUE_V(...) VW of them from i on
+//   sizes                    N GROUPS C (channels a group of data) O (channels a group of result) T_ALL (taps of all phases)
+//                            SZ SY SX (data) RZ RY RX (result) OUT_Z OUT_Y OUT_X IN_Z IN_Y IN_X MIN_Z MIN_Y MIN_X (least offset)
+//   TAPS, FIRST, SOURCE      lists: where a tap reads relative to its pixel in the private copy; first tap of each phase and
+//                            the end; which k of the weight it is
+// and the geometry of clnet/ops/conv_geometry.py. VARIANTs:
+//
+// PACK, first stage of the convolution. Grid (C, panels, GROUPS), local size 1: weights as packed[group][panel][c][tap][NR],
+//   NR = NV * VW result channels; W_G W_O W_C are strides of the weight in elements, W_K that of k.
+//
+// CONV, for CPUs. Grid (RZ * blocks of rows, blocks of panels * GROUPS, N), local size 1. Vector lanes follow result channels, pixels
+//   are broadcast, so that any stride and width is read without gathering:
+//       copy the data of JB rows j, zero-padded, to private memory               [C][ZP][ROWS][PITCH], sized to stay in L2
+//       for each panel of NR channels, phase, tile of TH x TW = MR pixels
+//           MR x NV vectors of sums stay in registers over all channels and taps
+//           transpose in registers, store to a private tile [NR][rows * RX]      lanes past the tile are overwritten later
+//       the tile goes through the epilogue in whole vectors
+//   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits.
+//   Assumes TH == 1 or (TW == RX and OUT == 1).
+//
+// WEIGHTS, for CPUs. Grid (PARTS, blocks of channels, blocks of panels * GROUPS), local size 1. Lanes follow the channels of `grad`
+//   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
+//       for each block of rows of the part: copy data as above; for each panel: transpose grad to [pixel][NR]
+//           for each CM channels: CM * T_ALL (or a share of the taps) x NV sums in registers over all pixels of the block
+//   Stores partial[part][group][o][c][k].   SUM, its second stage: y = sum of the parts in order. Grid (chunks of CHUNK), local size 1.
+
+#define PACK 1
+#define CONV 2
+#define WEIGHTS 3
+#define SUM 4
+#ifndef VARIANT
+#define VARIANT CONV            // which of them
+#endif
+#ifndef NV
+#define NV 2                    // vectors of channels in the register tile
+#endif
+#define NR (NV * VW)
+#define PANELS ((O + NR - 1) / NR)
+#define SERIAL __attribute__((reqd_work_group_size(1, 1, 1)))
+
+#if VARIANT == PACK
+
+__constant uint source[] = {SOURCE};
+
+__kernel SERIAL void conv_pack(PARAMS) {
+    BEGIN
+    const size_t c = get_global_id(0), panel = get_global_id(1), group = get_global_id(2);
+    __global T* to = (__global T*)packed + ((group * PANELS + panel) * C + c) * T_ALL * NR;
+    __global const T* from = WEIGHT + group * W_G + c * W_C + panel * NR * W_O;
+    const size_t valid = min((size_t)NR, (size_t)O - panel * NR);
+    for (size_t t = 0; t < T_ALL; t++, to += NR)
+        for (size_t o = 0; o < NR; o++) to[o] = o < valid ? from[o * W_O + source[t] * W_K] : 0;
+}
+
+#elif VARIANT == SUM
+
+#ifndef CHUNK
+#define CHUNK 4096              // elements of a work-item
+#endif
+
+__kernel SERIAL void conv_sum(PARAMS) {
+    BEGIN
+    const size_t first = get_global_id(0) * CHUNK, end = min(first + CHUNK, (size_t)SIZE);
+    __global const T* from = (__global const T*)partial;
+    size_t i = first;
+    for (; i + VW <= end; i += VW) {
+        VT sum = VLOAD(from + i);
+        for (size_t p = 1; p < PARTS; p++) sum += VLOAD(from + p * SIZE + i);
+        EPILOGUE_V(i, sum);
+    }
+    for (; i < end; i++) {
+        T sum = from[i];
+        for (size_t p = 1; p < PARTS; p++) sum += from[p * SIZE + i];
+        EPILOGUE(i, sum);
+    }
+}
+
+#else
+
+#ifndef JB
+#define JB 8                    // rows j of a block
+#endif
+#ifndef ZP
+#define ZP 1                    // planes that the taps span; ROWS, PITCH: rows and columns of the private copy
+#endif
+#define PLANE (ZP * ROWS * PITCH)
+#define BLOCKS ((RY + JB * OUT_Y - 1) / (JB * OUT_Y))
+
+__constant int taps[] = {TAPS};
+
+// to[c][z][row][column] = from[c][z0 + z][y0 + row][MIN_X + column], zero outside the data; columns past it are zero too.
+INLINE void copy_block(T* restrict to, __global const T* restrict from, const size_t channels, const int z0, const int y0) {
+    const int left = MIN_X < 0 ? -(MIN_X) : 0, skip = MIN_X > 0 ? MIN_X : 0;
+    const int width = max(0, min(SX - skip, PITCH - left));
+    for (size_t c = 0; c < channels; c++, from += (size_t)SZ * SY * SX)
+        for (int z = 0; z < ZP; z++)
+            for (int y = 0; y < ROWS; y++, to += PITCH) {
+                const bool inside = z0 + z >= 0 && z0 + z < SZ && y0 + y >= 0 && y0 + y < SY && width > 0;
+                int x = 0;
+                if (inside) {
+                    __global const T* row = from + ((size_t)(z0 + z) * SY + (y0 + y)) * SX + skip;
+                    for (; x < left; x++) to[x] = 0;
+                    int i = 0;
+                    for (; i + VW <= width; i += VW) VSTORE_P(VLOAD(row + i), to + left + i);
+                    for (; i < width; i++) to[left + i] = row[i];
+                    x = left + width;
+                }
+                for (; x < PITCH; x++) to[x] = 0;
+            }
+}
+
+#if VARIANT == CONV
+
+#ifndef TW
+#define TW 14                   // pixels of the register tile: TH rows of TW
+#endif
+#ifndef TH
+#define TH 1
+#endif
+#ifndef OB
+#define OB PANELS               // panels of a work-item
+#endif
+#define MR (TH * TW)
+#define RB (JB * OUT_Y)         // result rows of a block
+#define TILE (RB * RX + 2 * VW) // pitch of the private tile, with room for the lanes past the last pixel
+#define PIXEL(r) ((r) / TW * (IN_Y * PITCH) + (r) % TW * IN_X)
+#define OUT_BLOCKS ((PANELS + OB - 1) / OB)
+
+__constant uint first[] = {FIRST};
+
+// tile[NR][...] at `at` = sums over channels and taps [t0, t1) for the MR pixels that start at x.
+INLINE void micro(const T* restrict x, __global const T* restrict w, const size_t t0, const size_t t1, T* restrict tile) {
+    VT sum[MR][NV];
+    UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VSPLAT(0);
+    w += t0 * NR;
+    for (size_t c = 0; c < C; c++, x += PLANE, w += (T_ALL - t1 + t0) * NR)
+        for (size_t t = t0; t < t1; t++, w += NR) {
+            const T* restrict a = x + taps[t];
+            VT b[NV];
+            UNROLL for (int v = 0; v < NV; v++) b[v] = VLOAD(w + v * VW);
+            UNROLL for (int r = 0; r < MR; r++) {
+                const VT pixel = VSPLAT(a[PIXEL(r)]);
+                UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VFMA(pixel, b[v], sum[r][v]);
+            }
+        }
+    // through memory: an array of sums that a later loop indexes would be kept there during the products, too
+    T sums[MR * NR] __attribute__((aligned(64)));
+    UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int v = 0; v < NV; v++) VSTORE_P(sum[r][v], sums + r * NR + v * VW);
+    for (int v = 0; v < NV; v++)
+        for (int r = 0; r < MR; r += VW) {
+            VT t[VW];
+            UNROLL for (int l = 0; l < VW; l++) t[l] = VLOAD_P(sums + min(r + l, MR - 1) * NR + v * VW);
+            transpose(t);
+#if OUT_X == 1
+            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], tile + (v * VW + l) * TILE + r);
+#else
+            T lanes[VW * VW] __attribute__((aligned(64)));
+            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], lanes + l * VW);
+            for (int l = 0; l < VW; l++)
+                for (int i = 0; i < VW && r + i < MR; i++) tile[(v * VW + l) * TILE + (r + i) * OUT_X] = lanes[l * VW + i];
+#endif
+        }
+}
+
+__kernel SERIAL void conv(PARAMS) {
+    BEGIN
+    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, n = get_global_id(2);
+    const size_t group = get_global_id(1) / OUT_BLOCKS, panel0 = get_global_id(1) % OUT_BLOCKS * (OB);
+    T xs[C * PLANE] __attribute__((aligned(64)));
+    T tile[NR * TILE] __attribute__((aligned(64)));
+    copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+    const size_t count = min((size_t)RB, RY - j0 * OUT_Y) * RX, start = (rz * RY + j0 * OUT_Y) * RX;
+    for (size_t panel = panel0; panel < min(panel0 + (OB), (size_t)PANELS); panel++) {
+        __global const T* w = (__global const T*)packed + (group * PANELS + panel) * C * T_ALL * NR;
+        for (size_t j = 0; j < JB; j += TH)             // rows in order: what spills over the end of one is overwritten by the next
+            for (size_t py = 0; py < OUT_Y && (j0 + j) * OUT_Y + py < RY; py++)
+                for (size_t px = 0; px < OUT_X; px++) {
+                    const size_t phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px, t0 = first[phase], t1 = first[phase + 1];
+                    const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
+                    for (size_t i = 0; i < across; i += TW) {
+                        const size_t at = across > TW ? min(i, across - TW) : 0;
+                        micro(xs + j * (IN_Y * PITCH) + at * IN_X, w, t0, t1, tile + (j * OUT_Y + py) * RX + at * OUT_X + px);
+                    }
+                }
+        for (size_t l = 0; l < NR && panel * NR + l < O; l++) {
+            const size_t o = group * O + panel * NR + l;
+            size_t i = 0;
+            for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + l * TILE + i)); }
+            for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[l * TILE + i]); }
+        }
+    }
+}
+
+#elif VARIANT == WEIGHTS
+
+#ifndef CM
+#define CM 1                    // channels whose taps share a register tile
+#endif
+#ifndef TB
+#define TB T_ALL                // taps of a register tile (all of them if CM > 1)
+#endif
+#ifndef CB
+#define CB C                    // channels of a work-item, a multiple of CM
+#endif
+#ifndef OB
+#define OB PANELS               // panels of a work-item
+#endif
+#define MR (CM * TB)
+#define CHANNEL_BLOCKS ((C + CB - 1) / CB)
+#define OUT_BLOCKS ((PANELS + OB - 1) / OB)
+#define UNITS (N * RZ * BLOCKS)
+#define PIXELS (JB * RX)
+
+// to[pixel][NR] = from[o * stride + pixel], zero for o >= valid.
+INLINE void transpose_grad(T* restrict to, __global const T* restrict from, const size_t stride, const size_t valid, const size_t pixels) {
+    for (size_t o = 0; o < NR; o += VW) {
+        size_t i = 0;
+        for (; i + VW <= pixels; i += VW) {
+            VT t[VW];
+            UNROLL for (int l = 0; l < VW; l++) t[l] = o + l < valid ? VLOAD(from + (o + l) * stride + i) : VSPLAT(0);
+            transpose(t);
+            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], to + (i + l) * NR + o);
+        }
+        for (; i < pixels; i++)
+            for (size_t l = o; l < o + VW; l++) to[i * NR + l] = l < valid ? from[l * stride + i] : 0;
+    }
+}
+
+// sums[c][tap][NR] += products over `rows` rows of pixels, for CM channels from x on and `count` taps from tap0 on.
+INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows, const int tap0, const int count, T* restrict sums) {
+    VT sum[MR][NV];
+    UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VSPLAT(0);
+    for (size_t y = 0; y < rows; y++, x += IN_Y * PITCH)
+        for (size_t i = 0; i < RX; i++, grad += NR) {
+            VT b[NV];
+            UNROLL for (int v = 0; v < NV; v++) b[v] = VLOAD_P(grad + v * VW);
+            UNROLL for (int r = 0; r < MR; r++)
+                if (r % TB < count) {
+                    const VT pixel = VSPLAT(x[i * IN_X + r / TB * PLANE + taps[tap0 + r % TB]]);
+                    UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VFMA(pixel, b[v], sum[r][v]);
+                }
+        }
+    UNROLL for (int r = 0; r < MR; r++)
+        if (r % TB < count)
+            UNROLL for (int v = 0; v < NV; v++) {
+                T* at = sums + (r / TB * T_ALL + tap0 + r % TB) * NR + v * VW;
+                VSTORE_P(VLOAD_P(at) + sum[r][v], at);
+            }
+}
+
+__kernel SERIAL void conv_weights(PARAMS) {
+    BEGIN
+    const size_t part = get_global_id(0), c0 = get_global_id(1) * (CB), channels = min((size_t)(CB), C - c0);
+    const size_t group = get_global_id(2) / OUT_BLOCKS, panel0 = get_global_id(2) % OUT_BLOCKS * (OB);
+    const size_t panels = min((size_t)(OB), PANELS - panel0);
+    T xs[CB * PLANE] __attribute__((aligned(64)));
+    T gs[PIXELS * NR] __attribute__((aligned(64)));
+    T sums[OB * CB * T_ALL * NR] __attribute__((aligned(64)));
+    for (size_t i = 0; i < panels * (CB) * T_ALL * NR; i++) sums[i] = 0;
+    for (size_t i = channels * PLANE; i < (CB) * PLANE; i++) xs[i] = 0;      // a last, partial CM reads them
+    for (size_t unit = part * UNITS / PARTS; unit < (part + 1) * UNITS / PARTS; unit++) {
+        const size_t n = unit / (RZ * BLOCKS), rz = unit / BLOCKS % RZ, j0 = unit % BLOCKS * JB, rows = min((size_t)JB, RY - j0);
+        copy_block(xs, DATA + ((n * GROUPS + group) * C + c0) * ((size_t)SZ * SY * SX), channels, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+        for (size_t panel = 0; panel < panels; panel++) {
+            const size_t o = (panel0 + panel) * NR;
+            transpose_grad(gs, GRAD + ((n * GROUPS + group) * O + o) * ((size_t)RZ * RY * RX) + (rz * RY + j0) * RX,
+                           (size_t)RZ * RY * RX, min((size_t)NR, O - o), rows * RX);
+            for (size_t c = 0; c < channels; c += CM)
+                UNROLL for (int t = 0; t < T_ALL; t += TB)
+                    micro(xs + c * PLANE, gs, rows, t, min(TB, T_ALL - t), sums + (panel * (CB) + c) * T_ALL * NR);
+        }
+    }
+    __global T* to = (__global T*)partial + (part * GROUPS + group) * O * C * T_ALL;
+    for (size_t o = panel0 * NR; o < min((panel0 + panels) * NR, (size_t)O); o++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t t = 0; t < T_ALL; t++)
+                to[(o * C + c0 + c) * T_ALL + t] = sums[(((o / NR - panel0) * (CB) + c) * T_ALL + t) * NR + o % NR];
+}
+
+#endif
+#endif
