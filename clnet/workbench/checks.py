@@ -292,9 +292,9 @@ def adjoint(op: Op, case: Case, engine: Any = None) -> Result:
 
 # --- extremes
 def check_extremes(function: Function, inputs: Sequence[Any], engine: Any = None) -> Result:
-    """Each extreme value alone in every float input, and filling it: NaN, ∞ and finite values as the reference has them.
+    """Each extreme value alone in every float input, and as the size of all of it: NaN, ∞ and finite values as in the reference.
 
-    The gradient is finite where the reference's is, and never NaN where inputs and values are finite.
+    Errors are measured against the largest value of the result. The gradient is finite where the reference's is, and never NaN where inputs and values are finite.
     """
     results = []
     for k in _floats(inputs):
@@ -302,7 +302,7 @@ def check_extremes(function: Function, inputs: Sequence[Any], engine: Any = None
             for whole in (False, True):
                 moved = [np.array(x) for x in inputs]
                 if whole:
-                    moved[k][...] = value
+                    moved[k] = np.asarray(value * moved[k] if np.isfinite(value) else np.full_like(moved[k], value), moved[k].dtype)
                 elif moved[k].size:
                     moved[k].flat[moved[k].size // 2] = value
                 note = f"{value} {'in all' if whole else 'in one element'} of input {k}"
