@@ -1,6 +1,6 @@
 """Train neural networks on any OpenCL device, from a notebook, with proof of what really runs where.
 
-Names load on first use, so that `import clnet` costs nothing that a script does not need.
+Names beyond the core load on first use, so that `import clnet` costs nothing that a script does not need.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from . import ops
+from .autodiff import gradients
+from .state import Generator, Parameter, Variable
+from .tensor import Tensor, eager, realize, tensor
+
 __version__ = "0.1.0"
 
+_CORE = ("Generator", "Parameter", "Tensor", "Variable", "eager", "gradients", "ops", "realize", "tensor")
 _NAMES = {
-    "clnet.tensor": ("Tensor", "tensor", "realize", "eager"),
-    "clnet.autodiff": ("gradients",),
-    "clnet.state": ("Variable", "Parameter", "Generator"),
     "clnet.engine": ("use", "on", "current"),
     "clnet.engine.device": ("Device", "devices"),
     "clnet.engine.reference": ("NumpyEngine",),
@@ -25,14 +28,13 @@ _NAMES = {
     "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "DataError", "NoDeviceError", "CheckpointError",
                      "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory", "DeviceLost"),
 }
-_MODULES = ("engine", "errors", "layers", "losses", "ops", "optimizers", "train", "workbench")
+_MODULES = ("engine", "errors", "layers", "losses", "optimizers", "train", "workbench")
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [*sorted(_WHERE), *_MODULES, "__version__"]
+__all__ = [*_CORE, *sorted(_WHERE), *_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    importlib.import_module("clnet.ops")  # declares the ops that tensors' operators look up
     if name in _WHERE:
         value = getattr(importlib.import_module(_WHERE[name]), name)
     elif name in _MODULES:

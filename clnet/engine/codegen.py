@@ -202,23 +202,24 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
 
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str]) -> str:
     """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory."""
-    names = [f"c{a}" for a in range(len(stage.domain))]
+    names = [f"g_c{a}" for a in range(len(stage.domain))]
     flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
     bodies = {}
     for lanes in {1, stage.lanes}:
         e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes)
-        e.given[core] = Value("v", core.spec.dtype, lanes)
+        e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)
-    pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.reads.items()]
+    reads = {n: p for n, p in params.reads.items() if not isinstance(n, OperandParam)}
+    pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in reads.items()]
     pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]
     pointers += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in params.scalars.items()]
-    arguments = [*params.reads.values(), *params.writes.values(), *params.scalars.values()]
+    arguments = [*reads.values(), *params.writes.values(), *params.scalars.values()]
     coordinates, text = ", ".join(f"const size_t {c}" for c in names), []
     for lanes, body in bodies.items():
         kind, suffix = ct.vector(ct.REGISTER[core.spec.dtype], lanes), "" if lanes == 1 else "_v"
-        text.append(f"inline void epilogue{suffix}({coordinates}, const {kind} v, {', '.join(pointers)}) {{\n{body}\n}}")
-        text.append(f"#define EPILOGUE{suffix.upper()}({', '.join(names)}, v) epilogue{suffix}({', '.join(names)}, v, {', '.join(arguments)})")
+        text.append(f"inline void epilogue{suffix}({coordinates}, const {kind} g_v, {', '.join(pointers)}) {{\n{body}\n}}")
+        text.append(f"#define EPILOGUE{suffix.upper()}({', '.join(names)}, g_v) epilogue{suffix}({', '.join(names)}, g_v, {', '.join(arguments)})")
     return "\n".join(text)
 
 

@@ -33,7 +33,10 @@ class OperandParam:
 
 @dataclass
 class Params:
-    """The parameter list of a kernel: nodes read and written (pointer and element offset each), and scalars."""
+    """The parameter list of a kernel: nodes read and written (pointer and element offset each), and scalars.
+
+    Generated names start with g_, so that a hand-written kernel's own variables do not capture them.
+    """
 
     reads: dict[Node | OperandParam, str] = field(default_factory=dict)
     writes: dict[Node, str] = field(default_factory=dict)
@@ -41,24 +44,24 @@ class Params:
     scratch: dict[str, int] = field(default_factory=dict)
 
     def read(self, node: Node) -> str:
-        return self.reads.setdefault(node, f"in{len(self.reads)}")
+        return self.reads.setdefault(node, f"g_in{len(self.reads)}")
 
     def nodes(self) -> list[Node]:
         """The nodes read."""
         return [r.node if isinstance(r, OperandParam) else r for r in self.reads]
 
     def write(self, node: Node) -> str:
-        return self.writes.setdefault(node, f"out{len(self.writes)}")
+        return self.writes.setdefault(node, f"g_out{len(self.writes)}")
 
     def scalar(self, value: Any, dtype: str) -> str:
         if value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool):
             return ct.literal(value, dtype)
-        return self.scalars.setdefault((value, dtype), f"k{len(self.scalars)}")
+        return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
 
     def declaration(self) -> str:
         out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at" for n, p in self.reads.items()]
         out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at" for n, p in self.writes.items()]
-        out += [f"__global float* restrict {s}" for s in self.scratch]
+        out += [f"__global float* restrict {s}_, const ulong {s}_at" for s in self.scratch]
         out += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in self.scalars.items()]
         return ", ".join(out)
 
@@ -66,6 +69,7 @@ class Params:
         """Statements that apply the offsets."""
         out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;" for n, p in self.reads.items()]
         out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;" for n, p in self.writes.items()]
+        out += [f"__global float* restrict {s} = {s}_ + {s}_at;" for s in self.scratch]
         return " ".join(out)
 
 

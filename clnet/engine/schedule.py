@@ -137,16 +137,21 @@ class _Scheduler:
     def demand_late(self, n: Node) -> None:
         """Like demand, for a node that has been visited: a view or constant gets a copy of its own now."""
         self.must.add(n)
-        if n not in self.home and n.kind in ("view", "pointwise"):
+        if n in self.floating:
+            self.ground(n)
+        elif n not in self.home and n.kind in ("view", "pointwise"):
             self.bases.setdefault(n, [base_at(n)] if n.kind == "view" else [base_at(i) for i in n.inputs])
             self.cost.setdefault(n, 1)
             self._join(n)
 
     def _reduction(self, n: Node) -> None:
         axes, shape = n.attrs["axes"], n.inputs[0].shape
+        source = base_at(n.inputs[0])[0]
+        if source in self.floating:
+            self.ground(source)
         for launch in self.launches:
             alike = launch.kind == "reduction" and launch.cores[0].attrs["axes"] == axes and launch.cores[0].inputs[0].shape == shape
-            if alike and self.ready(base_at(n.inputs[0])[0], launch.position):
+            if alike and self.ready(source, launch.position):
                 launch.cores.append(n)
                 self.home[n] = launch
                 return
@@ -213,6 +218,8 @@ class _Scheduler:
         at, last = 0, self.launches[0] if self.launches else None
         for part in n.inputs:
             base, identity = base_at(part)
+            if base in self.floating:
+                self.ground(base)
             if not identity or base not in self.home or base in self.placed or base in self.graph.outputs or base.kind == "assemble":
                 base = self._copy(part)
             self.placed[base] = (n, at)
