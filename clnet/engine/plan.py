@@ -207,7 +207,8 @@ class _Planner:
             extra += place.number // np_dtype(n.spec.dtype).itemsize if place.kind == "arena" else 0
             args += [("buffer", place), ("value", np.uint64(place.offset + extra))]
         for name in source.params.scratch:
-            args.append(("scratch", scratch[launch, name]))
+            place = scratch[launch, name]
+            args += [("scratch", place), ("value", np.uint64(place.number // 4))]
         for value, dtype in source.params.scalars:
             args.append(("value", SCALAR[ct.REGISTER[dtype]](value)))
         return args
