@@ -1,6 +1,7 @@
 """Everything differentiable, a module a family."""
 
 from .copy import concat, split, stack
+from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
 from .matmul import einsum, linear, matmul
 from .pointwise import (
     abs,

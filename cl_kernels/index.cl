@@ -1,0 +1,197 @@
+// index: gather   y(a, e, d) = x(a, index(e), d)                                          STAGE GATHER
+//        scatter  y(a, v, d) = sum (SUM) or number of the first maximum (ARGMAX) over the edges e with index(e) = v
+//
+// The scatter is a stable sort of the edges by row and a walk over each row's edges in their order: the same bits on every
+// run, without float atomics. Stages of the sort, once per digit of BITS bits (one digit where the counters fit a cache):
+//   COUNT   item p counts the digits of its CHUNK edges: counts[digit][p], P items
+//   SCAN    one group of GROUP items makes the counts starts (exclusive sum in row-major order)
+//   PLACE   item p writes its edges where they belong; FIRST reads edges 0, 1, ..., else the previous digit's order
+//   BOUNDS  offsets[v] = the first place of row v in the order, for v = 0 .. ROWS
+// Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
+//
+// Layout: x (BATCH, ROWS, WIDTH), index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
+// Grid: COUNT, PLACE (P); SCAN (GROUP); BOUNDS (rows / CHUNK); on CPUs (per item CHUNK rows, or ITEMS x WIDTH / CHUNK with
+//   equal shares of rows + edges), local size 1; on GPUs one item an element of the result, neighbours along d. No local
+//   memory but SCAN's GROUP words. PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
+
+#define GATHER 1
+#define COUNT 2
+#define SCAN 3
+#define PLACE 4
+#define BOUNDS 5
+#define SUM 6
+#define ARGMAX 7
+#ifndef STAGE
+#define STAGE GATHER            // which of them
+#endif
+
+INLINE size_t row_of(long i) {
+    i += i < 0 ? ROWS : 0;
+    return i >= 0 && i < ROWS ? (size_t)i : ROWS;
+}
+
+#define ORDER(s) ((__global uint*)(s))
+
+#if STAGE == GATHER
+
+__kernel void gather(PARAMS) {
+    BEGIN
+#if GPU
+    const size_t i = get_global_id(0), d = i % WIDTH, r = i / WIDTH;
+    if (r >= (size_t)BATCH * EDGES) return;
+    const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e]);
+    const T value = v < ROWS ? x[(a * ROWS + v) * WIDTH + d] : (T)(MISSING);
+    EPILOGUE(a, e, d, value);
+#else
+    const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)BATCH * EDGES);
+    for (size_t r = first; r < last; r++) {
+        const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e]);
+        size_t d = 0;
+        if (v < ROWS) {
+            __global const T* from = x + (a * ROWS + v) * WIDTH;
+#if VW > 1
+            for (; d + VW <= WIDTH; d += VW) { EPILOGUE_V(a, e, d, VLOAD(from + d)); }
+#endif
+            for (; d < WIDTH; d++) { EPILOGUE(a, e, d, from[d]); }
+        } else
+            for (; d < WIDTH; d++) { EPILOGUE(a, e, d, (T)(MISSING)); }
+    }
+#endif
+}
+
+#elif STAGE == COUNT || STAGE == PLACE
+
+#define DIGIT(e) ((row_of(index[e]) >> SHIFT) & (((size_t)1 << BITS) - 1))
+#if FIRST
+#define EDGE(i) (i)
+#else
+#define EDGE(i) ORDER(FROM)[i]
+#endif
+
+__kernel void sort(PARAMS) {
+    BEGIN
+    const size_t p = get_global_id(0), first = p * CHUNK, last = min(first + CHUNK, (size_t)EDGES);
+    __global uint* restrict mine = ORDER(counts) + p;
+    if (p >= P) return;
+#if STAGE == COUNT
+    for (size_t k = 0; k < (size_t)1 << BITS; k++) mine[k * P] = 0;
+    for (size_t i = first; i < last; i++) mine[DIGIT(EDGE(i)) * P]++;
+#else
+    for (size_t i = first; i < last; i++) {
+        const uint e = EDGE(i);
+        ORDER(TO)[mine[DIGIT(e) * P]++] = e;
+    }
+#endif
+}
+
+#elif STAGE == SCAN
+
+__kernel void scan(PARAMS) {
+    BEGIN
+    __local uint sums[GROUP];
+    const size_t l = get_local_id(0), total = ((size_t)1 << BITS) * P, share = (total + GROUP - 1) / GROUP;
+    const size_t first = l * share, last = min(first + share, total);
+    __global uint* restrict c = ORDER(counts);
+    uint sum = 0, before = 0;
+    for (size_t i = first; i < last; i++) sum += c[i];
+    sums[l] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (size_t k = 0; k < l; k++) before += sums[k];
+    for (size_t i = first; i < last; i++) {
+        const uint n = c[i];
+        c[i] = before;
+        before += n;
+    }
+}
+
+#elif STAGE == BOUNDS
+
+__kernel void bounds(PARAMS) {
+    BEGIN
+    const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)ROWS + 1);
+    if (first >= last) return;
+    size_t i = 0, end = EDGES;
+    while (i < end) {
+        const size_t middle = (i + end) / 2;
+        if (row_of(index[ORDER(FROM)[middle]]) < first) i = middle + 1; else end = middle;
+    }
+    for (size_t v = first; v < last; v++) {
+        while (i < EDGES && row_of(index[ORDER(FROM)[i]]) < v) i++;
+        ORDER(offsets)[v] = i;
+    }
+}
+
+#else
+
+// The first maximum of element d over the edges order[p .. end), a NaN above all; -1 where there is none.
+#if STAGE == ARGMAX
+INLINE long first_maximum(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end) {
+    long best = -1;
+    S top = 0;
+    for (; p < end; p++) {
+        const S s = from[(size_t)order[p] * WIDTH];
+        if (best < 0 || s > top || (s != s && top == top)) { top = s; best = order[p]; }
+    }
+    return best;
+}
+#endif
+
+INLINE T total_of(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end) {
+#if STAGE == ARGMAX
+    return first_maximum(from, order, p, end);
+#else
+    T sum = 0;
+    for (; p < end; p++) sum += from[(size_t)order[p] * WIDTH];
+    return sum;
+#endif
+}
+
+// The first row whose share of the work (its edges and itself, all before it) reaches `target`.
+INLINE size_t row_at(__global const uint* restrict at, const size_t target) {
+    size_t v = 0, end = ROWS;
+    while (v < end) {
+        const size_t middle = (v + end) / 2;
+        if (at[middle] + middle < target) v = middle + 1; else end = middle;
+    }
+    return v;
+}
+
+__kernel void segments(PARAMS) {
+    BEGIN
+    __global const uint* restrict order = ORDER(FROM);
+    __global const uint* restrict at = ORDER(offsets);
+#if GPU
+    const size_t i = get_global_id(0), d = i % WIDTH, v = i / WIDTH % ROWS, a = i / WIDTH / ROWS;
+    if (a >= BATCH) return;
+    const T value = total_of(source + a * EDGES * WIDTH + d, order, at[v], at[v + 1]);
+    EPILOGUE(a, v, d, value);
+#else
+    const size_t work = at[ROWS] + (size_t)ROWS, t = get_global_id(0);
+    const size_t v0 = row_at(at, work * t / ITEMS), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS);
+    const size_t d0 = get_global_id(1) * CHUNK, d1 = min(d0 + CHUNK, (size_t)WIDTH);
+    for (size_t a = 0; a < BATCH; a++)
+        for (size_t v = v0; v < v1; v++) {
+            __global const S* restrict from = source + a * EDGES * WIDTH;
+            size_t d = d0;
+#if VW > 1
+            for (; d + 4 * VW <= d1; d += 4 * VW) {
+                VT sum[4] = {VSPLAT(0), VSPLAT(0), VSPLAT(0), VSPLAT(0)};
+                for (size_t p = at[v]; p < at[v + 1]; p++)
+                    UNROLL for (size_t n = 0; n < 4; n++) sum[n] += VLOAD(from + (size_t)order[p] * WIDTH + d + n * VW);
+                UNROLL for (size_t n = 0; n < 4; n++) { EPILOGUE_V(a, v, (d + n * VW), sum[n]); }
+            }
+            for (; d + VW <= d1; d += VW) {
+                VT sum = VSPLAT(0);
+                for (size_t p = at[v]; p < at[v + 1]; p++) sum += VLOAD(from + (size_t)order[p] * WIDTH + d);
+                EPILOGUE_V(a, v, d, sum);
+            }
+#endif
+            for (; d < d1; d++) {
+                const T value = total_of(from + d, order, at[v], at[v + 1]);
+                EPILOGUE(a, v, d, value);
+            }
+        }
+#endif
+}
+
+#endif
