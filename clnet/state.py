@@ -27,6 +27,7 @@ class _Pending(threading.local):
         # By id: a WeakSet would compare variables with ==, which records a comparison.
         self.updates: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
         self.capture: dict[Variable, Tensor] | None = None
+        self.reads: dict[int, Variable] | None = None
 
 
 _pending = _Pending()
@@ -47,11 +48,13 @@ class Variable(Operators):
 
     @property
     def tensor(self) -> Tensor:
+        if _pending.reads is not None:
+            _pending.reads[id(self)] = self
         return self._tensor
 
     @property
     def spec(self) -> Spec:  # type: ignore[override]
-        return self.tensor.spec
+        return self._tensor.spec
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name or '?'} {self.spec} {self.role}>"
@@ -89,7 +92,7 @@ class Parameter(Variable):
 
     @property
     def tensor(self) -> Tensor:
-        return self._tensor if self.arena is None else self.arena.view(self.part)
+        return super().tensor if self.arena is None else self.arena.view(self.part)
 
     @property
     def spec(self) -> Spec:  # type: ignore[override]
@@ -165,14 +168,19 @@ class Arena:
 
 
 class capture:
-    """`with capture() as updates:` collects {variable: its tensor before} of every assignment instead of leaving them pending."""
+    """`with capture() as updates:` collects {variable: its tensor before} of every assignment instead of leaving them pending.
+
+    `reads` are the variables, by id, whose value was asked for meanwhile.
+    """
 
     def __enter__(self) -> dict[Variable, Tensor]:
-        self._before, _pending.capture = _pending.capture, {}
+        self._before = _pending.capture, _pending.reads
+        self.reads: dict[int, Variable] = {}
+        _pending.capture, _pending.reads = {}, self.reads
         return _pending.capture
 
     def __exit__(self, *_: Any) -> None:
-        _pending.capture = self._before
+        _pending.capture, _pending.reads = self._before
 
 
 def _flush_pending() -> list[Variable]:

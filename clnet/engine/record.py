@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..spec import Spec, dtype_name, np_dtype
 from ..state import Variable, capture
-from ..tensor import Tensor, as_tensor, eager, placeholder, realize
+from ..tensor import Tensor, as_tensor, eager, placeholder, realize, walk
 from . import current
 from . import graph as graphs
 from .opencl import Bound, DeviceArray, OpenCLEngine
@@ -30,13 +30,33 @@ class Recorded:
         self.replays: dict[Any, Any] = {}
 
     def __call__(self, *inputs: Any) -> Any:
+        return self.prepare(*inputs)(*inputs)
+
+    def prepare(self, *inputs: Any) -> Any:
+        """The replay for inputs like these, recorded, planned and built if it was not; nothing runs yet."""
         engine = current()
         specs = tuple(_spec(i) for i in inputs)
         key = (id(engine), specs, threading.get_ident())
         if key not in self.replays:
             replay = Replay if isinstance(engine, OpenCLEngine) else Evaluation
             self.replays[key] = replay(self.fn, specs, engine)
-        return self.replays[key](*inputs)
+        return self.replays[key]
+
+
+def infer(fn: Callable[..., Any], specs: Sequence[Spec]) -> list[Spec]:
+    """The specs of what fn returns for inputs of these specs. Nothing runs, no variable changes. Raises what fn raises."""
+    return [t.spec for t in _Trace(fn, specs).outputs]
+
+
+def forecast(fn: Callable[..., Any], specs: Sequence[Spec], engine: Any) -> int:
+    """[bytes] of the arena that a recorded step takes for values between its inputs and outputs; nothing is allocated.
+
+    On an engine without plans every value lives to the end of the step, so it is their sum.
+    """
+    t = _Trace(fn, specs)
+    if isinstance(engine, OpenCLEngine):
+        return make_plan(graphs.build([*t.outputs, *t.updates], engine.known, engine.device, t.inputs), engine.device).arena
+    return sum(n.spec.nbytes for n in walk([*t.outputs, *t.updates]) if n.op is not None)
 
 
 def _spec(x: Any) -> Spec:
@@ -51,15 +71,29 @@ class _Trace:
 
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
         self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
-        with eager(False), capture() as before:
-            result = fn(*self.inputs)
-        self.single = not isinstance(result, (tuple, list))
-        self.outputs = [as_tensor(t) for t in ([result] if self.single else result)]
+        recording = capture()
+        with eager(False), recording as before:
+            try:
+                result = fn(*self.inputs)
+                self.single = not isinstance(result, (tuple, list))
+                self.outputs = [as_tensor(t) for t in ([result] if self.single else result)]
+                self.updates = [v.tensor for v in before]
+            finally:  # also when fn raises: a variable must never be left with a recording of placeholders
+                for v, old in before.items():
+                    v._tensor = old
         self.variables = list(before)
-        self.updates = [v.tensor for v in before]
-        self.before = [before[v] for v in before]
-        for v, old in before.items():
-            v._tensor = old
+        self.before = list(before.values())
+        self.read = [v for v in recording.reads.values() if v not in before]
+
+
+def _settle(variables: Sequence[Variable]) -> bool:
+    """Runs what is recorded for the variables and makes them leaves; whether there was anything."""
+    loose = [v for v in variables if v.tensor.op is not None]
+    if loose:
+        realize(*loose)
+    for v in loose:
+        v.settle()
+    return bool(loose)
 
 
 class Evaluation:
@@ -70,10 +104,15 @@ class Evaluation:
 
     def __call__(self, *inputs: Any) -> Any:
         with eager(False), capture() as before:
-            result = self.fn(*(as_tensor(i) for i in inputs))
-        single = not isinstance(result, (tuple, list))
-        outputs = [as_tensor(t) for t in ([result] if single else result)]
-        self.engine.run([*outputs, *(v.tensor for v in before)])
+            try:
+                result = self.fn(*(as_tensor(i) for i in inputs))
+                single = not isinstance(result, (tuple, list))
+                outputs = [as_tensor(t) for t in ([result] if single else result)]
+                self.engine.run([*outputs, *(v.tensor for v in before)])
+            except BaseException:
+                for v, old in before.items():
+                    v._tensor = old
+                raise
         for v in before:
             v.settle()
         leaves = [Tensor(None, (), {}, t.spec, t.value, t.storage) if t.op is not None else t for t in outputs]
@@ -86,11 +125,7 @@ class Replay:
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: OpenCLEngine) -> None:
         self.engine = engine
         self.trace = t = _Trace(fn, specs)
-        for v, old in zip(t.variables, t.before, strict=True):
-            if old.op is not None:
-                realize(v)
-        t.before = [v.tensor for v in t.variables]
-        if any(b.op is not None for b in t.before):
+        if _settle([*t.variables, *t.read]):
             t = self.trace = _Trace(fn, specs)
         roots = [*t.outputs, *t.updates]
         first = [*t.inputs, *t.before]
@@ -100,6 +135,9 @@ class Replay:
         into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
         self.plan: Plan = make_plan(graph, engine.device, into)
         self.leaves = graph.leaves
+        n = len(t.inputs)
+        self.watched = [(n + k, v) for k, v in enumerate(t.variables)]
+        self.watched += [(k, v) for k, leaf in enumerate(self.leaves) for v in t.read if v.tensor is leaf]
         self.bound = Bound(self.plan, engine)
         self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
         self.blocks = [engine.pool.alloc(s.nbytes, "step input") for s in specs]
@@ -122,15 +160,13 @@ class Replay:
     def _bind(self) -> None:
         """Presets all arguments. Again only when somebody gave a variable another tensor (loaded weights, say)."""
         t, n = self.trace, len(self.blocks)
-        for k, v in enumerate(t.variables):
-            self.leaves[n + k] = v.tensor
-        for v in t.variables:
-            if v.tensor.op is not None:
-                realize(v)
+        _settle([v for _, v in self.watched])
+        for k, v in self.watched:
+            self.leaves[k] = v.tensor
         self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
         for v in t.variables:
             v.tensor.value = None  # from now on the device's copy is the only true one
-        self._state = [v.tensor for v in t.variables]
+        self._state = [v.tensor for _, v in self.watched]
         self._fed: list[Any] = [None] * n
         self.bound.set_args(self._buffer)
 
@@ -142,7 +178,7 @@ class Replay:
         return self._leaf_blocks[place.number].buffer
 
     def __call__(self, *inputs: Any) -> Any:
-        if any(v.tensor is not s for v, s in zip(self.trace.variables, self._state, strict=True)):
+        if any(v.tensor is not s for (_, v), s in zip(self.watched, self._state, strict=True)):
             self._bind()
         for k, x in enumerate(inputs):
             self._feed(k, x)
