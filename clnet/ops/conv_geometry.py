@@ -156,7 +156,7 @@ def _conv_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int
         for tw in range(1, min(most, across) + 1):
             th = max(1, min(most // tw, down)) if flat and tw == across else 1
             tiles = ceil(across / tw) * ceil(down / th) * ceil(ceil(o / lanes) / nv)
-            cost = tiles * (max(th * tw * nv, 4) + 1 + 0.3 * nv), -th * tw
+            cost = tiles * (max(th * tw * nv, 4) + 1 + 0.25 * (th * tw + nv)), -th * tw
             best = min(best, (cost, nv, th, tw)) if best else (cost, nv, th, tw)
     assert best is not None
     _, nv, th, tw = best
