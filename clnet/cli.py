@@ -1,0 +1,178 @@
+"""The `clnet` command: devices, doctor, train, status, parity, bench, report, lab, cache."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import ClnetError, ConfigError
+
+MODELS = ("mlp", "cnn", "lstm", "transformer")
+SUITES = ("ops", "steps", "all")
+DEBUG = "CLNET_DEBUG"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All subcommands and their options."""
+    top = argparse.ArgumentParser(prog="clnet", description="Train neural networks on any OpenCL device, with proof of what really runs where.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    add("devices", _devices, "list the devices found and the one that is chosen")
+    add("doctor", _doctor, "say what was looked for, what was found, and how to mend it").add_argument("--test", action="store_true", help="run the self-test on every device")
+    _train_options(add("train", _train, "train on built-in data"))
+    _status_options(add("status", _status, "run every check and write the status tables"))
+    _parity_options(add("parity", _parity, "compare a model or layer with the float64 reference, layer by layer"))
+    _bench_options(add("bench", _bench, "time ops and training steps against NumPy and PyTorch"))
+    _report_options(add("report", _report, "train, check, compare and time in short forms; write one HTML page"))
+    lab = add("lab", _lab, "open the notebooks in JupyterLab, on this machine only")
+    lab.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
+    lab.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    lab.add_argument("--ip", default="127.0.0.1", help=argparse.SUPPRESS)
+    add("cache", _cache, "the compiled programs on disk").add_argument("action", choices=["clear"], help="clear: delete them")
+    return top
+
+
+def _device_option(sub: argparse.ArgumentParser, many: bool = False) -> None:
+    more = {"action": "append"} if many else {}
+    sub.add_argument("--device", metavar="KEY", help="intel, pocl, gpu, a number or a part of a name (default: the best)" + ("; may be given twice" if many else ""), **more)  # type: ignore[arg-type]
+
+
+def _train_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", choices=["digits"])
+    sub.add_argument("--model", choices=MODELS, default="mlp")
+    sub.add_argument("--epochs", type=int, default=None, help="passes over the data (default: the example's own)")
+    _device_option(sub)
+
+
+def _status_options(sub: argparse.ArgumentParser) -> None:
+    _device_option(sub, many=True)
+    sub.add_argument("--check", action="store_true", help="fail if the committed tables claim more than a fresh run shows")
+    sub.add_argument("--only", default="", metavar="NAME", help="only names that contain this")
+    sub.add_argument("--folder", type=Path, default=Path("status"), help="where the tables lie (default: status)")
+
+
+def _parity_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("model", nargs="?", default="digits-cnn", metavar="MODEL.json|LAYER|digits-cnn")
+    sub.add_argument("--html", action="store_true", help="write a page with plots as well")
+    sub.add_argument("--folder", type=Path, default=Path("reports"), help="where plots and pages go (default: reports)")
+    _device_option(sub)
+
+
+def _bench_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--suite", choices=SUITES, default="all")
+    sub.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    sub.add_argument("--only", default="", metavar="TEXT", help="only works whose name contains this")
+    sub.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
+    sub.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots there")
+    _device_option(sub)
+
+
+def _report_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--quick", action="store_true", help="smallest form of every part")
+    sub.add_argument("--folder", type=Path, default=Path("reports"), help="where the report goes (default: reports)")
+    _device_option(sub)
+
+
+# --- commands
+def _devices(args: argparse.Namespace) -> int:
+    from .engine.device import devices, select
+
+    for k, d in enumerate(devices()):
+        print(f"{k}: {d.key:8} {d.name} ({d.platform}, driver {d.driver})")
+    print(f"chosen: {select()[1]}")
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from .doctor import report
+
+    print(report(test=args.test))
+    return 0
+
+
+def _use(device: str | None) -> Any:
+    from .engine import current, use
+
+    use(device)
+    print(f"device: {current().device}", file=sys.stderr)
+    return current()
+
+
+def _train(args: argparse.Namespace) -> int:
+    if args.epochs is not None and args.epochs < 1:
+        raise ConfigError(f"train: expected at least 1 epoch; got {args.epochs}; pass --epochs 5, say.")
+    from .train.examples import train_digits
+
+    _use(args.device)
+    print(train_digits(args.model, **({} if args.epochs is None else {"epochs": args.epochs})))
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    from .workbench import status_command
+
+    return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check)
+
+
+def _parity(args: argparse.Namespace) -> int:
+    from .workbench import parity
+
+    return parity.main(args.model, _use(args.device), args.folder, html=args.html)
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from .workbench import bench
+
+    return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from .workbench import report
+
+    return report.main(_use(args.device), args.folder, quick=args.quick)
+
+
+def _lab(args: argparse.Namespace) -> int:
+    from .workbench import lab
+
+    return lab.main(args.ip, args.port, browser=not args.no_browser)
+
+
+def _cache(args: argparse.Namespace) -> int:
+    from .engine.folders import cache_root
+    from .engine.store import Store
+
+    folder = cache_root() / "programs"
+    entries = Store(folder).entries()
+    for path in entries:
+        path.unlink(missing_ok=True)
+    print(f"{len(entries)} compiled programs deleted from {folder}")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; errors are one line and exit status 2, or a traceback with CLNET_DEBUG=1."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        print("clnet: interrupted", file=sys.stderr)
+        return 130
+    except (ClnetError, OSError, ImportError) as error:
+        if os.environ.get(DEBUG, "") not in ("", "0"):
+            raise
+        print(f"clnet {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

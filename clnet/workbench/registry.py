@@ -1,0 +1,270 @@
+"""What there is: every op, layer, loss and optimizer as a Subject that checks can run, and as a row of facts found by running it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import init
+from .. import ops as F
+from ..layers.base import Layer, no_tape
+from ..losses.base import Loss
+from ..op import OPS, Case, Op
+from ..optimizers.base import Optimizer
+from ..state import Parameter, capture
+from ..tensor import as_tensor, tensor
+from . import cases as op_cases
+from . import catalog
+
+Array = np.ndarray[Any, Any]
+PACKAGES = ("ops", "layers", "losses", "optimizers")
+WIDTH = 2.0  # shapes in examples become draws from U(−2, 2)
+
+
+@dataclass
+class Example:
+    """A function of tensors with ready inputs: what parity, gradient and determinism run on. `names` says what the inputs are."""
+
+    function: Callable[..., Any]
+    inputs: list[Array]
+    names: list[str]
+
+
+@dataclass
+class Subject:
+    """Something registered. `examples()` makes its cases; `network(k)` a fresh layer and its inputs, for layers."""
+
+    kind: str
+    name: str
+    thing: Any
+    family: str
+    spec_name: str = ""
+    examples: Callable[[], list[Example]] = field(default=list, repr=False)
+
+    @property
+    def doc(self) -> str:
+        return self.thing.doc if isinstance(self.thing, Op) else inspect.getdoc(self.thing) or ""
+
+    @property
+    def formula(self) -> str:
+        """First line of the documentation."""
+        return self.doc.partition("\n")[0]
+
+    @property
+    def paper(self) -> str:
+        """What the documentation says after "Paper:"."""
+        found = re.search(r"Paper:\s*(.+)", self.doc)
+        return getattr(self.thing, "paper", "") or (found.group(1).strip() if found else "")
+
+
+def load_all() -> dict[str, str]:
+    """Imports every module that declares something, so that the registries are complete. Returns those that fail, and why."""
+    broken = {}
+    for package in PACKAGES:
+        parent = importlib.import_module(f"clnet.{package}")
+        for module in pkgutil.iter_modules(parent.__path__):
+            name = f"clnet.{package}.{module.name}"
+            try:
+                importlib.import_module(name)
+            except Exception as error:  # one broken module must not hide what the others have
+                broken[name] = f"{type(error).__name__}: {error}"
+    return broken
+
+
+def subjects(kinds: Sequence[str] = catalog.KINDS, only: str = "") -> list[Subject]:
+    """Everything registered of the kinds, by name; `only` keeps names that contain it (a whole name: that one alone)."""
+    load_all()
+    makers = {"layer": _layers, "op": _ops, "loss": _losses, "optimizer": _optimizers}
+    found = [s for kind in kinds for s in makers[kind]()]
+    if only and any(s.name.lower() == only.lower() for s in found):
+        return [s for s in found if s.name.lower() == only.lower()]
+    return [s for s in found if only.lower() in s.name.lower()]
+
+
+def find(name: str, kinds: Sequence[str] = catalog.KINDS) -> Subject | None:
+    """The subject with this name, alias or specification's name, whatever the case."""
+    for s in subjects(kinds):
+        aliases = getattr(s.thing, "aliases", ())
+        if name.lower() in (n.lower() for n in (s.name, s.spec_name, *aliases, *catalog.spec_names(s.kind, s.name))):
+            return s
+    return None
+
+
+# --- ops
+def _ops() -> list[Subject]:
+    declared = [_op_subject(op) for op in (OPS[name] for name in sorted(OPS)) if op.name.isidentifier()]
+    known = {s.name for s in declared}
+    functions = [g for g in catalog.goals("op") if g.example and g.name not in known and callable(getattr(F, g.name, None))]
+    return declared + [_function_subject(g) for g in functions]
+
+
+def _op_subject(op: Op) -> Subject:
+    def examples() -> list[Example]:
+        return [Example(_call(op, case), op_cases.arrays(op, case), list(op.args)) for case in op_cases.cases(op)]
+
+    spec = ", ".join(catalog.spec_names("op", op.name))
+    return Subject("op", op.name, op, op.family, spec, examples)
+
+
+def _call(op: Op, case: Case) -> Callable[..., Any]:
+    return lambda *tensors: op(*tensors, **case.attrs)
+
+
+def _function_subject(goal: catalog.Goal) -> Subject:
+    function = getattr(F, goal.name)
+
+    def examples() -> list[Example]:
+        attrs = {k: tuple(v) if isinstance(v, list) else v for k, v in goal.example["attrs"].items()}
+        inputs = draw([tuple(shape) for shape in goal.example["args"]], goal.name)
+        return [Example(lambda *tensors: function(*tensors, **attrs), inputs, list(inspect.signature(function).parameters)[: len(inputs)])]
+
+    return Subject("op", goal.name, function, goal.family, goal.spec_name, examples)
+
+
+def draw(wanted: Sequence[Any], name: str) -> list[Array]:
+    """Shapes become float32 draws from U(−2, 2), the same in every run; arrays stay as they are."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    return [w if isinstance(w, np.ndarray) else rng.uniform(-WIDTH, WIDTH, w).astype(np.float32) for w in wanted]
+
+
+# --- layers
+def _layers() -> list[Subject]:
+    return [_layer_subject(cls) for name, cls in sorted(Layer.registry.items())]
+
+
+def _layer_subject(cls: type[Layer]) -> Subject:
+    def examples() -> list[Example]:
+        return [layer_example(*make_layer(cls, k)) for k in range(len(cls.examples))]
+
+    family = catalog.family("layer", cls.__name__) or cls.family
+    return Subject("layer", cls.__name__, cls, family, cls.spec_name or cls.__name__, examples)
+
+
+def make_layer(cls: type[Layer], k: int = 0) -> tuple[Layer, list[Array]]:
+    """The layer of the k-th example, built, with its inputs: equal in every call, whatever was made before."""
+    fields, wanted = cls.examples[k]
+    inputs = draw(wanted, f"{cls.__name__}.{k}")
+    before = init._generator
+    init.seed(zlib.crc32(cls.__name__.encode()) + k)
+    try:
+        layer = cls(**fields)
+        with no_tape(), capture() as changed:
+            layer(*(tensor(x) for x in inputs))
+        _undo(changed)
+    finally:
+        init._generator = before
+    return layer, inputs
+
+
+def _undo(changed: dict[Any, Any]) -> None:
+    for variable, old in changed.items():
+        variable._tensor = old
+
+
+@contextmanager
+def given(params: Sequence[Parameter], values: Sequence[Any]) -> Any:
+    """Within the block the parameters stand for other tensors, and nothing that is assigned lasts."""
+    own = [p._tensor for p in params]
+    with no_tape(), capture() as changed:
+        for p, v in zip(params, values, strict=True):
+            p._tensor = as_tensor(v)
+        try:
+            yield
+        finally:
+            _undo(changed)
+            for p, t in zip(params, own, strict=True):
+                p._tensor = t
+
+
+def layer_example(layer: Layer, inputs: list[Array]) -> Example:
+    """The layer as a function of its inputs and its parameters; equal calls give equal values (random counters do not advance)."""
+    named = {n: v for n, v in layer.variables().items() if isinstance(v, Parameter) and v.trainable}
+    params = list(named.values())
+
+    def function(*tensors: Any) -> Any:
+        with given(params, tensors[len(inputs) :]):
+            y = layer(*tensors[: len(inputs)])
+        return list(y.values()) if isinstance(y, dict) else y
+
+    names = [f"input {k}" for k in range(len(inputs))] + list(named)
+    return Example(function, [*inputs, *(np.asarray(p._tensor.value) for p in params)], names)
+
+
+# --- losses and optimizers
+def _losses() -> list[Subject]:
+    return [_loss_subject(cls) for name, cls in sorted(Loss.registry.items())]
+
+
+def _loss_subject(cls: type[Loss]) -> Subject:
+    def example(k: int) -> Example:
+        fields, *wanted = cls.examples[k]
+        loss = cls(**fields)
+        prediction, *targets = draw(wanted, f"{cls.__name__}.{k}")
+        return Example(lambda p: loss(p, *(tensor(t) for t in targets)), [prediction], ["prediction"])
+
+    family = catalog.family("loss", cls.__name__) or cls.__module__.rpartition(".")[2]
+    return Subject("loss", cls.__name__, cls, family, cls.spec_name or cls.__name__, lambda: [example(k) for k in range(len(cls.examples))])
+
+
+def _optimizers() -> list[Subject]:
+    return [Subject("optimizer", name, cls, catalog.family("optimizer", name) or cls.__module__.rpartition(".")[2], cls.spec_name or name)
+            for name, cls in sorted(Optimizer.registry.items())]
+
+
+# --- facts
+def fields_of(thing: Any) -> dict[str, Any]:
+    """The configuration as JSON schema properties, for classes; the attributes and their defaults, for functions and ops."""
+    if hasattr(thing, "schema"):
+        return {k: v for k, v in thing.schema()["properties"].items() if k != "type"}
+    function = (thing.define or thing.ref) if isinstance(thing, Op) else thing
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # NumPy's own functions state no signature
+        return {}
+    return {p.name: {"default": None if p.default is p.empty else p.default} for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def facts(subject: Subject) -> dict[str, Any]:
+    """The row of a subject that needs no device: names, formula, paper, signature, fields, parameters with roles and shapes."""
+    thing = subject.thing
+    row = {"kind": subject.kind, "name": subject.name, "spec_name": subject.spec_name, "family": subject.family, "formula": subject.formula,
+           "paper": subject.paper, "signature": getattr(thing, "signature", ""), "fields": fields_of(thing), "parameters": {}}
+    if subject.kind == "layer" and thing.examples:
+        layer, _ = make_layer(thing)
+        row["parameters"] = {n: {"role": v.role, "shape": list(v.shape), "trainable": v.trainable} for n, v in layer.variables().items()}
+    if subject.kind == "optimizer":
+        row["parameters"] = {n: {"role": "state", "shape": ["parameters"], "trainable": False} for n in thing.state}
+    return row
+
+
+def traced(subject: Subject, engine: Any = None) -> dict[str, Any]:
+    """`facts` with what a step of the example launches on the engine: ops used, kernels by name."""
+    from ..engine import current
+    from .probe import step_of
+
+    step = step_of(subject)
+    plan = step.plan(engine or current())
+    ops = sorted({op for s in plan for op in s.ops})
+    return {**facts(subject), "ops": ops, "kernels": [s.name for s in plan]}
+
+
+def table(kinds: Sequence[str] = catalog.KINDS, only: str = "") -> Any:
+    """The facts as a pandas DataFrame, one row a subject."""
+    import pandas as pd
+
+    return pd.DataFrame([facts(s) for s in subjects(kinds, only)])
+
+
+def known_fields(cls: Any) -> list[str]:
+    """Names of the fields of a registered class."""
+    return [f.name for f in dataclasses.fields(cls)]

@@ -1,0 +1,292 @@
+"""What really works, found by running it: a row for everything registered, and for everything that is to come."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError
+from ..spec import is_float, np_dtype
+from ..tensor import tensor
+from . import catalog, checks, golden, probe, registry
+from .registry import Example, Subject
+
+YES, PARTIAL, NO, NONE = "yes", "partial", "no", "n/a"
+ASPECTS = ("forward", "backward", "update", "resident", "parity", "deterministic", "fp16")
+TRIED = 2  # examples of each subject that are run
+STEPS = 3  # steps after which updates are compared
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of one name on one device. The aspects are yes, partial, no or n/a; `note` says why not yes."""
+
+    kind: str
+    name: str
+    spec_name: str
+    family: str
+    device: str
+    forward: str = NO
+    backward: str = NO
+    update: str = NO
+    resident: str = NO
+    parity: str = NO
+    deterministic: str = NO
+    fp16: str = NO
+    kernels: int | None = None
+    time_ms: float | None = None
+    note: str = ""
+    driver: str = ""
+    date: str = ""
+
+
+@dataclass
+class Verdicts:
+    """Collects the aspects of one subject; an exception is a "no" that says what happened."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def ask(self, aspect: str, check: Callable[[], checks.Result | str]) -> None:
+        """Runs a check: a Result becomes yes or no with its note, a string is the verdict itself."""
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                found = check()
+        except Exception as error:  # whatever a layer raises is a finding, and must not hide the other rows
+            self.values[aspect] = NO
+            self.notes.append(f"{aspect}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            return
+        if isinstance(found, str):
+            self.values[aspect] = found
+            return
+        self.values[aspect] = YES if found else NO
+        if not found:
+            self.notes.append(f"{aspect}: {found.note[:200] or str(found)}")
+
+    def lower(self, aspect: str, to: str, why: str) -> None:
+        self.values[aspect] = to
+        self.notes.append(f"{aspect}: {why}")
+
+
+def measure(subject: Subject, engine: Any) -> Row:
+    """The row of a subject on the engine's device."""
+    v = Verdicts()
+    row = Row(subject.kind, subject.name, subject.spec_name, subject.family, engine.device.key, driver=engine.device.driver,
+              date=datetime.date.today().isoformat())
+    if subject.kind == "optimizer":
+        _updates(v, subject, engine)
+    else:
+        examples = _examples(v, subject)
+        if not examples:
+            return replace(row, note="; ".join(v.notes) or "no example: nothing was run")
+        _values(v, subject, examples, engine)
+    numbers = _step(v, subject, engine)
+    _parity(v, subject, engine)
+    return replace(row, **{**dict.fromkeys(ASPECTS, NO), **v.values}, **numbers, note="; ".join(dict.fromkeys(v.notes)))
+
+
+def _examples(v: Verdicts, subject: Subject) -> list[Example]:
+    found: list[Example] = []
+
+    def make() -> str:
+        found.extend(subject.examples()[:TRIED])
+        return YES
+
+    v.ask("forward", make)
+    return found
+
+
+# --- ops, layers, losses: values and gradients
+def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Any) -> None:
+    v.ask("forward", lambda: checks.worst("forward", (checks.compare(e.function, e.inputs, engine) for e in examples)))
+    v.ask("backward", lambda: _backward(subject, examples, engine))
+    v.ask("fp16", lambda: _half(examples[0], engine))
+
+
+def _backward(subject: Subject, examples: list[Example], engine: Any) -> checks.Result | str:
+    if not _has_gradient(subject, examples[0]):
+        return NONE
+    return checks.worst("backward", (checks.check_gradient(e.function, e.inputs, engine, order=1) for e in examples))
+
+
+def _has_gradient(subject: Subject, example: Example) -> bool:
+    if not getattr(subject.thing, "differentiable", True):
+        return False
+    return any(is_float(x.dtype.name) for x in example.inputs) and any(is_float(t.dtype) for t in _traced(example))
+
+
+def _traced(example: Example) -> list[Any]:
+    return probe.outputs_of(example.function(*(tensor(x) for x in example.inputs)))
+
+
+def _half(example: Example, engine: Any) -> checks.Result | str:
+    """The example with every float input in float16, within float16's tolerance of the float64 reference."""
+    if not any(is_float(x.dtype.name) for x in example.inputs):
+        return NONE
+    inputs = [x.astype(np_dtype("float16")) if is_float(x.dtype.name) else x for x in example.inputs]
+    try:
+        return checks.compare(example.function, inputs, engine, check="fp16")
+    except DTypeError as error:
+        return checks.Result("fp16", False, note=str(error))
+
+
+# --- the step: update, residency, determinism, launches, time
+def _step(v: Verdicts, subject: Subject, engine: Any) -> dict[str, Any]:
+    numbers: dict[str, Any] = {}
+    runs: list[Any] = []
+
+    def same() -> checks.Result:
+        runs.extend(probe.step_of(subject).run(engine, STEPS) for _ in range(2))
+        return probe.same_bits(*runs)
+
+    def count() -> checks.Result:
+        p = probe.step_of(subject)
+        numbers["kernels"] = len(p.plan(engine)) if hasattr(engine, "transfers") else None
+        result = probe.resident(p, engine)
+        numbers["time_ms"] = round(p.milliseconds(engine), 4)
+        return result
+
+    v.ask("deterministic", same)
+    v.ask("resident", count)
+    if subject.kind in ("op", "loss"):
+        v.values["update"] = NONE
+    elif subject.kind == "layer":
+        v.ask("update", lambda: _update(v, subject, runs))
+    return numbers
+
+
+def _update(v: Verdicts, subject: Subject, runs: list[Any]) -> checks.Result | str:
+    """Steps of an optimizer change every parameter, to what the float64 reference gets."""
+    reference = probe.step_of(subject)
+    if not reference.params:
+        return NONE
+    if not runs:
+        return checks.Result("update", False, note="no step ran")
+    start = {n: p.numpy() for n, p in probe.step_of(subject).params.items()}
+    _, want = reference.run(checks.oracle(), STEPS)
+    return _changed(runs[0][1], want, start, _allowed(subject))
+
+
+def _allowed(subject: Subject) -> float:
+    """The tolerance of one gradient, once for each step and once for the update itself."""
+    if subject.kind == "optimizer":
+        return checks.TOLERANCE["float32"] * (STEPS + 1)
+    example = subject.examples()[0]
+    pulled = checks.derivative(example.function, example.inputs, np.random.default_rng(0))(*(tensor(x) for x in example.inputs))
+    return checks.allowance(pulled) * (STEPS + 1)
+
+
+def _changed(got: dict[str, Any], want: dict[str, Any], start: dict[str, Any], allowed: float) -> checks.Result:
+    found = []
+    for n, w in want.items():
+        found.append(replace(r, note=f"{n} {r.note}") if not (r := checks.judge("update", got[n], w, got[n].dtype.name, allowed)) else r)
+        moved = float(np.max(np.abs(w - start[n]), initial=0.0))
+        if w.size and moved == 0.0:
+            found.append(checks.Result("update", False, note=f"{n} never changes: no gradient reaches it"))
+        elif moved > 1e-5 and np.array_equal(got[n], start[n]):
+            found.append(checks.Result("update", False, note=f"{n} is not changed on the device"))
+    return checks.worst("update", found)
+
+
+# --- optimizers
+def _updates(v: Verdicts, subject: Subject, engine: Any) -> None:
+    for aspect in ("forward", "backward"):
+        v.values[aspect] = NONE
+
+    def compared(dtype: str) -> checks.Result:
+        def make() -> probe.Probe:
+            return probe.optimizer_step(subject.thing(), dtype)
+
+        start = {n: p.numpy() for n, p in make().params.items()}
+        _, got = make().run(engine, STEPS)
+        _, want = make().run(checks.oracle(), STEPS)
+        return _changed(got, want, start, checks.TOLERANCE[dtype] * (STEPS + 1))
+
+    v.ask("update", lambda: compared("float32"))
+    v.ask("fp16", lambda: compared("float16"))
+
+
+# --- parity: the reference, the derivative and independent values
+def _parity(v: Verdicts, subject: Subject, engine: Any) -> None:
+    needed = [a for a in ("forward", "backward", "update") if v.values.get(a, NONE) != NONE]
+    wrong = [a for a in needed if v.values[a] != YES]
+    if wrong or not needed:
+        v.values["parity"] = NO
+        return
+    independent: list[checks.Result] = []
+    v.ask("parity", lambda: _golden(subject, engine, independent))
+    if v.values["parity"] == PARTIAL:
+        v.notes.append("parity: no independent values yet")
+
+
+def _golden(subject: Subject, engine: Any, found: list[checks.Result]) -> checks.Result | str:
+    found.extend(golden.compare(subject, engine))
+    return checks.worst("parity", found) if found else PARTIAL
+
+
+# --- tables
+def run(devices: Sequence[Any] = (None,), kinds: Sequence[str] = catalog.KINDS, only: str = "", progress: bool = True,
+        subjects: Sequence[Subject] | None = None) -> list[Row]:
+    """Rows of everything registered on every device, and of every goal that nothing answers yet."""
+    from tqdm.auto import tqdm
+
+    from ..engine import on
+
+    found = list(subjects) if subjects is not None else registry.subjects(kinds, only)
+    rows: list[Row] = []
+    for device in devices:
+        with on(device) as engine, tqdm(found, desc=f"status {engine.device.key}", unit="row", disable=not progress) as bar:
+            for subject in bar:
+                bar.set_postfix_str(f"{subject.kind} {subject.name}"[:32].ljust(32))
+                rows += _named(measure(subject, engine))
+            if subjects is None:
+                rows += to_come(engine.device, {(s.kind, s.name) for s in found}, kinds, only)
+    return rows
+
+
+def _named(row: Row) -> list[Row]:
+    """The row under each of the specification's names for it: a class that merges two answers both."""
+    if row.kind == "op":
+        return [row]
+    return [replace(row, spec_name=name) for name in catalog.spec_names(row.kind, row.name)] or [row]
+
+
+def to_come(device: Any, present: set[tuple[str, str]], kinds: Sequence[str], only: str = "") -> list[Row]:
+    """Rows of the goals that are not there yet."""
+    rows = []
+    for kind in kinds:
+        for goal in catalog.missing(kind, {n for k, n in present if k == kind}):
+            if only.lower() in goal.name.lower():
+                rows.append(Row(kind, goal.name, goal.spec_name, goal.family, device.key, note="not there yet", driver=device.driver))
+    return rows
+
+
+def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    return [asdict(r) for r in rows]
+
+
+RANK = {NO: 0, PARTIAL: 1, NONE: 2, YES: 2}
+
+
+def inflated(claimed: Iterable[dict[str, Any]], fresh: Iterable[dict[str, Any]]) -> list[str]:
+    """What the claimed rows say that the fresh ones do not show: better verdicts, or rows for what is gone. Times and launches do not count."""
+    measured = {_key(r): r for r in fresh}
+    lies = []
+    for row in claimed:
+        now = measured.get(_key(row))
+        for aspect in ASPECTS:
+            seen = now[aspect] if now else NO
+            if RANK.get(row.get(aspect, NO), 3) > RANK[seen] or (row.get(aspect) == YES and seen == NONE):
+                why = (now["note"] if now else "") or "nothing registered answers to the name"
+                lies.append(f"{row['kind']} {row['name']} on {row['device']}: {aspect} is claimed {row.get(aspect)!r}, a run shows {seen!r} ({why[:160]})")
+    return lies
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    return row["kind"], row["name"], row["spec_name"], row["device"]
