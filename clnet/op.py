@@ -213,7 +213,8 @@ def composite(signature: str = "", *, cl: str = "", samples: Callable[[], list[C
     """
 
     def declare(define: Callable[..., Any]) -> Op:
-        from . import autodiff, tensor
+        from .autodiff import gradients
+        from .tensor import evaluate_formula, infer_formula  # not the module: `clnet.tensor` is a function
 
         name, args = define.__name__.strip("_"), _positional(define)
         bind = einshape(signature, name, args) if signature else None
@@ -222,13 +223,13 @@ def composite(signature: str = "", *, cl: str = "", samples: Callable[[], list[C
             accept(name, accepts, specs)
             if bind:
                 bind(*specs)
-            return tensor.infer_formula(define, specs, attrs)
+            return infer_formula(define, specs, attrs)
 
         def ref(*arrays: Any, **attrs: Any) -> Any:
-            return tensor.evaluate_formula(define, arrays, attrs)
+            return evaluate_formula(define, arrays, attrs)
 
         def vjp(g: Any, y: Any, *inputs: Any, **attrs: Any) -> Any:
-            return tuple(autodiff.gradients(define(*inputs, **attrs), inputs, g, allow_unused=True))
+            return tuple(gradients(define(*inputs, **attrs), inputs, g, allow_unused=True))
 
         return Op(name, "composite", infer, ref, args, cl, vjp, define=define, signature=signature, accepts=accepts,
                   samples=samples, domain=domain, doc=inspect.getdoc(define) or "", family=_family(), cost=100)
