@@ -1,8 +1,8 @@
 """Random numbers as a function of (key, counter): Philox4x32-10, written in ops, so that every engine draws the same bits.
 
-Every draw has a counter of its own, whoever draws adds one: block i of a draw is Philox of counter words (i, counter, 0, 0)
-and key words (key, 0), so draws never overlap, whatever their sizes. Nothing is kept here. key and counter may be numbers or
-uint32 scalars on the device, so that a recorded step can advance them.
+Every draw has a counter of its own, whoever draws adds one: block i of a draw is Philox of counter words (i, counter, 0, 0),
+so draws never overlap, whatever their sizes. Nothing is kept here. A key is a number, a uint32 scalar or two uint32 words; a
+counter is a number or a uint32 scalar on the device, so that a recorded step can advance it.
 
 Paper: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 """
@@ -48,7 +48,23 @@ def philox4(c: Sequence[Any], key: Sequence[Any]) -> tuple[Tensor, Tensor, Tenso
 
 def _blocks(key: Any, counter: Any, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The words of ⌈n / 4⌉ blocks, as four vectors."""
-    return philox4((arange(n=-(-n // 4), dtype="uint32"), counter, 0, 0), (key, 0))
+    return philox4((arange(n=-(-n // 4), dtype="uint32"), counter, 0, 0), _key(key))
+
+
+def _key(key: Any) -> tuple[Any, Any]:
+    """The two key words. Host numbers become constants: no upload."""
+    if isinstance(key, (int, np.integer)):
+        return int(key) & 0xFFFFFFFF, int(key) >> 32 & 0xFFFFFFFF
+    if isinstance(key, (np.ndarray, tuple, list)):
+        words = [int(w) for w in np.ravel(key)]
+        return words[0], words[1] if len(words) > 1 else 0
+    key = as_tensor(key)
+    return (key, 0) if not key.ndim else (key[0], key[1])
+
+
+def counters(n: int) -> int:
+    """How many counters a draw of n numbers uses up: one, since the block number is a counter word of its own."""
+    return 1
 
 
 def _lay(parts: Sequence[Tensor], n: int, shape: tuple[int, ...]) -> Tensor:

@@ -44,6 +44,13 @@ def test_draws_do_not_repeat(device: Any) -> None:
     assert len(np.unique(np.concatenate(several))) > 3 * 4096 - 10
 
 
+def test_keys(device: Any) -> None:
+    """A number, two words on the host and two words on the device are the same key."""
+    words = np.array([5, 9], np.uint32)
+    a, b, c = device.values([random.philox(5 + (9 << 32), 0, 10), random.philox(words, 0, 10), random.philox(tensor(words), 0, 10)])
+    assert np.array_equal(a, b) and np.array_equal(a, c)
+
+
 def test_distributions(device: Any) -> None:
     n = 200_000
     u, z, k = device.values([random.uniform(n, 3, 0), random.normal(n, 3, 1), random.randint(0, 7, n, 3, 2)])
