@@ -14,6 +14,7 @@ from ..errors import DataError, DTypeError, ShapeError
 from ..op import OPS, Case, composite, pointwise
 from ..tensor import Tensor, as_tensor
 from .normalize import log_softmax, softmax
+from .normalize_geometry import row_stages
 from .pointwise import bit_and, cast, equal, where
 from .pointwise import sigmoid as _sigmoid
 from .reduce import logsumexp, mean, sum
@@ -36,6 +37,16 @@ def _known(x: Any, labels: Any) -> Tensor:
     return bit_and(labels >= 0, labels < x.shape[-1])
 
 
+def _lse(x: Any, keepdims: bool = False) -> Tensor:
+    """ln Σ eˣ, 0 for a row of −∞: such a row costs +∞, not −∞ − −∞."""
+    y = logsumexp(x, -1, keepdims)
+    return where(equal(y, -math.inf), 0.0, y)
+
+
+def _macros(smoothing: float, ignore_index: int) -> dict[str, Any]:
+    return dict(SMOOTHING=repr(smoothing), SMOOTHED=int(smoothing != 0), IGNORE=f"({ignore_index})")
+
+
 def _samples() -> list[Case]:
     rng = np.random.default_rng(0)
     out = [Case((s, rng.integers(0, s[-1], s[:-1], dtype=np.int32)), dict(smoothing=a, ignore_index=-100))
@@ -48,8 +59,13 @@ def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) 
     """y = ln Σ eˣ − Σ q x, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
     picked = sum(where(_hit(x, labels), x, 0.0), -1)
     picked = picked if smoothing == 0 else picked * (1.0 - smoothing) + mean(x, -1) * smoothing
-    value = where(_known(x, labels), logsumexp(x, -1) - picked, NAN)
+    value = where(_known(x, labels), _lse(x) - picked, NAN)
     return where(equal(labels, ignore_index), 0.0, value)
+
+
+@_cross_entropy.deflaunch
+def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
+    return row_stages(device, operands, "CROSS_ENTROPY", **_macros(smoothing, ignore_index))
 
 
 @_cross_entropy.defvjp
@@ -66,10 +82,20 @@ def _cross_entropy_slope(x: Any, labels: Any, *, smoothing: float, ignore_index:
     return where(equal(column, ignore_index), 0.0, where(_known(x, column), value, NAN))
 
 
+@_cross_entropy_slope.deflaunch
+def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
+    return row_stages(device, operands, "CROSS_ENTROPY_SLOPE", **_macros(smoothing, ignore_index))
+
+
 @composite("... n, ... n -> ...", cl="normalize.cl", samples=lambda: [Case((s, s)) for s in ((5, 7), (2, 3, 33), (3, 1))], accepts="float", domain=(0.01, 1.0))
 def _soft_cross_entropy(x: Any, q: Any) -> Any:
     """y = Σ q (ln Σ eˣ − x)"""
-    return sum(q * (logsumexp(x, -1, keepdims=True) - x), -1)
+    return sum(where(equal(q, 0.0), 0.0, q * (_lse(x, keepdims=True) - x)), -1)
+
+
+@_soft_cross_entropy.deflaunch
+def _(device: Any, operands: Any) -> Any:
+    return row_stages(device, operands, "SOFT_CROSS_ENTROPY")
 
 
 @_soft_cross_entropy.defvjp

@@ -14,6 +14,7 @@ from ..op import Case, composite
 from ..spec import normal_axes
 from ..tensor import Tensor, as_tensor, constant
 from .copy import stack
+from .normalize_geometry import column_stages, row_stages
 from .pointwise import equal, exp, isfinite, log, rsqrt, where
 from .reduce import detach, max, mean, sum, var
 from .view import reshape
@@ -41,6 +42,11 @@ def _softmax(x: Any, *, axis: int) -> Any:
     return e / where(equal(total, 0.0), 1.0, total)
 
 
+@_softmax.deflaunch
+def _(device: Any, operands: Any, *, axis: int) -> Any:
+    return row_stages(device, operands, "SOFTMAX") if axis == -1 else None
+
+
 @_softmax.defvjp
 def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     return _softmax_gradient(g, y, axis=axis)
@@ -52,12 +58,22 @@ def _softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
     return y * (g - sum(g * y, axis, keepdims=True))
 
 
+@_softmax_gradient.deflaunch
+def _(device: Any, operands: Any, *, axis: int) -> Any:
+    return row_stages(device, operands, "SOFTMAX_GRADIENT") if axis == -1 else None
+
+
 @composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float")
 def _log_softmax(x: Any, *, axis: int) -> Any:
     """y = x − max x − ln Σ e^(x − max x) along an axis; a line of −∞ stays so"""
     d = _shifted(x, axis)
     total = sum(exp(d), axis, keepdims=True)
     return d - log(where(equal(total, 0.0), 1.0, total))
+
+
+@_log_softmax.deflaunch
+def _(device: Any, operands: Any, *, axis: int) -> Any:
+    return row_stages(device, operands, "LOG_SOFTMAX") if axis == -1 else None
 
 
 @_log_softmax.defvjp
@@ -69,6 +85,11 @@ def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
 def _log_softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
     """dx = g − e^y · Σ g along an axis"""
     return g - exp(y) * sum(g, axis, keepdims=True)
+
+
+@_log_softmax_gradient.deflaunch
+def _(device: Any, operands: Any, *, axis: int) -> Any:
+    return row_stages(device, operands, "LOG_SOFTMAX_GRADIENT") if axis == -1 else None
 
 
 def _axis(who: str, x: Tensor, axis: int) -> int:
@@ -117,6 +138,12 @@ def _standardize(x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
     return (x - mean(x, axes, keepdims=True)) * rsqrt(var(x, axes, keepdims=True) + eps)
 
 
+@_standardize.deflaunch
+def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    last = axes == (len(operands[0].shape) - 1,)
+    return row_stages(device, operands, "STANDARDIZE", EPS=repr(eps)) if last else None
+
+
 @_standardize.defvjp
 def _(g: Any, y: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
     return _standardize_gradient(g, x, axes=axes, eps=eps)
@@ -131,11 +158,22 @@ def _standardize_gradient(g: Any, x: Any, *, axes: tuple[int, ...], eps: float) 
     return r * (g - mean(g, axes, keepdims=True) - xh * mean(g * xh, axes, keepdims=True))
 
 
+@_standardize_gradient.deflaunch
+def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    last = axes == (len(operands[0].shape) - 1,)
+    return row_stages(device, operands, "STANDARDIZE_GRADIENT", EPS=repr(eps)) if last else None
+
+
 # --- layer norm
 @composite("... n, n, n -> ... n", cl="normalize.cl", samples=_rows("n", "n", eps=1e-5), accepts="float")
 def _layer_norm(x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the last axis, biased variance"""
     return _standardize(x, axes=(x.ndim - 1,), eps=eps) * gamma + beta
+
+
+@_layer_norm.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return row_stages(device, operands, "LAYER_NORM", EPS=repr(eps))
 
 
 @_layer_norm.defvjp
@@ -150,6 +188,11 @@ def _layer_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
     return _standardize_gradient(g * gamma, x, axes=(x.ndim - 1,), eps=eps)
 
 
+@_layer_norm_gradient.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return row_stages(device, operands, "LAYER_NORM_GRADIENT", EPS=repr(eps))
+
+
 @composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
 def _layer_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
     """(dγ, dβ) = (Σ g x̂, Σ g) over all axes but the last, x̂ = (x − E[x]) / √(Var[x] + ε)"""
@@ -157,7 +200,9 @@ def _layer_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
     return stack([sum(g * _standardize(x, axes=(x.ndim - 1,), eps=eps), lead), sum(g, lead)])
 
 
-_layer_norm_parameter_gradient.infer = _pair_of_rows = lambda g, x, *, eps: x._replace(shape=(2, x.shape[-1]))
+@_layer_norm_parameter_gradient.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return column_stages(device, operands, "LAYER_NORM_PARAMETERS", 2, EPS=repr(eps))
 
 
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
@@ -194,6 +239,11 @@ def _rms_norm(x: Any, gamma: Any, *, eps: float) -> Any:
     return x * rsqrt(mean(x * x, -1, keepdims=True) + eps) * gamma
 
 
+@_rms_norm.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return row_stages(device, operands, "RMS_NORM", EPS=repr(eps))
+
+
 @_rms_norm.defvjp
 def _(g: Any, y: Any, x: Any, gamma: Any, *, eps: float) -> Any:
     return _rms_norm_gradient(g, x, gamma, eps=eps), _rms_norm_parameter_gradient(g, x, eps=eps)
@@ -206,10 +256,20 @@ def _rms_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
     return r * (g * gamma - x * r * mean(g * gamma * x * r, -1, keepdims=True))
 
 
+@_rms_norm_gradient.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return row_stages(device, operands, "RMS_NORM_GRADIENT", EPS=repr(eps))
+
+
 @composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
 def _rms_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
     """dγ = Σ g x̂ over all axes but the last, x̂ = x / √(E[x²] + ε)"""
     return sum(g * x * rsqrt(mean(x * x, -1, keepdims=True) + eps), tuple(range(x.ndim - 1)))
+
+
+@_rms_norm_parameter_gradient.deflaunch
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return column_stages(device, operands, "RMS_NORM_PARAMETERS", 1, EPS=repr(eps))
 
 
 def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
