@@ -64,6 +64,10 @@ def _accumulate(pieces: list[Tensor]) -> Tensor:
     """Their sum. Pieces that are zero-padded neighbours (from slices) become one concatenation instead of n masked adds."""
     if len(pieces) > 2 and (joined := _disjoint(pieces)) is not None:
         return joined
+    order = pieces[0].attrs["order"] if len(pieces) > 1 and pieces[0].op is OPS["permute"] else None
+    if order is not None and all(p.op is OPS["permute"] and p.attrs["order"] == order for p in pieces):
+        # Added before they are transposed, so that each sum melts into the product that computes its piece.
+        return _accumulate([p.inputs[0] for p in pieces]).permute(order)
     total = pieces[0]
     for p in pieces[1:]:
         total = total + p

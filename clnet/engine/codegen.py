@@ -210,7 +210,7 @@ def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: 
         e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)
-    reads = {n: p for n, p in params.reads.items() if not isinstance(n, OperandParam)}
+    reads = {n: p for n, p in params.reads.items() if not (isinstance(n, OperandParam) and n.name)}
     pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in reads.items()]
     pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]
     pointers += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in params.scalars.items()]

@@ -20,7 +20,7 @@ PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others ar
 
 @dataclass(frozen=True)
 class OperandParam:
-    """A kernel's own operand: `offset` elements into node's memory. Its fused epilogue reads the same node without it."""
+    """A pointer `offset` elements into node's memory; `name` where it is a kernel's own operand, else ""."""
 
     node: Node
     name: str
@@ -43,8 +43,10 @@ class Params:
     scalars: dict[tuple[Any, str], str] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
 
-    def read(self, node: Node) -> str:
-        return self.reads.setdefault(node, f"g_in{len(self.reads)}")
+    def read(self, node: Node, offset: int = 0) -> str:
+        """The pointer to node, `offset` elements in: an argument, so that slices at different places share a program."""
+        key = OperandParam(node, "", offset) if offset else node
+        return self.reads.setdefault(key, f"g_in{len(self.reads)}")
 
     def nodes(self) -> list[Node]:
         """The nodes read."""
@@ -140,7 +142,9 @@ class Emitter:
     def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
         flat = ix.flatten(node.shape).expr
         self.loads.append(Load(node, flat, guards))
-        pointer, dtype = self.params.read(node), node.spec.dtype
+        start = flat.const if flat.const > 0 and not guards else 0
+        pointer, dtype = self.params.read(node, start), node.spec.dtype
+        flat = flat + -start
         step = flat.coefficient(self.lane) if self.lane else 0
         moving_guard = self._moves(*(g.expr for g in guards))
         if self.lanes == 1 or (step == 0 and not moving_guard):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..op import OPS
 from .graph import STRIDED, Graph, Node, contiguous, row_major, strided, through_views
-from .index import Flat, Index, var
+from .index import Flat, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
 
@@ -44,11 +44,19 @@ class Schedule:
     home: dict[Node, Launch]
 
 
-def base_at(node: Node, i: Index | None = None) -> tuple[Node, bool]:
+def base_at(node: Node) -> tuple[Node, bool]:
     """(first non-view ancestor, whether it is read element for element in row-major order)."""
+    if node.kind != "view":
+        return node, True
     flat = var("i", node.size)
-    ix, conditions, base = through_views(node, i or Flat(flat).unflatten(node.shape))
+    ix, conditions, base = through_views(node, Flat(flat).unflatten(node.shape))
     return base, not conditions and base.size == node.size and ix.flatten(base.shape).expr == flat
+
+
+def _bases(n: Node) -> list[tuple[Node, bool]]:
+    """What a pointwise node reads: the ancestors in memory or registers, and whether element for element (not broadcast)."""
+    found = ((base_at(i), i.size == n.size) for i in n.inputs)
+    return [(base, identity and whole) for (base, identity), whole in found]
 
 
 def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
@@ -81,7 +89,7 @@ class _Scheduler:
                 self.demand(n)
         for n in self.graph.nodes:
             if n.kind == "pointwise":
-                self.bases[n] = [base_at(i) for i in n.inputs]
+                self.bases[n] = _bases(n)
                 self.cost[n] = (n.op.cost if n.op else 0) + sum(self._load_cost(i, b) for i, (b, _) in zip(n.inputs, self.bases[n], strict=True))
             if n.kind == "view" and n in self.must:
                 self.bases[n] = [base_at(n)]
@@ -140,7 +148,7 @@ class _Scheduler:
         if n in self.floating:
             self.ground(n)
         elif n not in self.home and n.kind in ("view", "pointwise"):
-            self.bases.setdefault(n, [base_at(n)] if n.kind == "view" else [base_at(i) for i in n.inputs])
+            self.bases.setdefault(n, [base_at(n)] if n.kind == "view" else _bases(n))
             self.cost.setdefault(n, 1)
             self._join(n)
 
@@ -166,20 +174,25 @@ class _Scheduler:
         return base in self.home and self.home[base].position < position
 
     def _join(self, n: Node) -> None:
-        """The latest launch that computes an input of n element for element, if everything else n reads is there by then."""
+        """The latest launch that computes an input of n element for element, if everything else n reads is there by then.
+
+        Where there is none, n waits for a consumer and goes where that goes, so that one launch serves a whole formula.
+        """
         bases = self.bases[n]
-        if n not in self.must and all(b.kind == "leaf" or not b.inputs or (identity and b in self.floating) for b, identity in bases):
-            self.floating.add(n)  # reads only leaves: it can wait for a consumer and go where that goes
-            return
-        same = {self.home[b] for b, identity in bases if identity and b in self.home and b.kind != "assemble"}
+        same = {self.home[b] for b in self._read(bases) if b in self.home and b.kind != "assemble"}
         for launch in sorted(same, key=lambda launch: -launch.position):
-            if self._fits(n, launch, bases):
+            if self._fits(bases, launch, n.size):
                 self._settle(n, launch)
                 return
         for b, identity in bases:
             if b in self.floating and not identity:
                 self.ground(b)
-        self._settle(n, self._sibling(n, bases) or self._new(n, "map", n.shape))
+        if (sibling := self._sibling(n, bases)) is not None:
+            self._settle(n, sibling)
+        elif n in self.must:
+            self._settle(n, self._new(n, "map", n.shape))
+        else:
+            self.floating.add(n)
 
     def _settle(self, n: Node, launch: Launch) -> None:
         """n, and the waiting nodes it reads element for element, are computed in this launch."""
@@ -192,22 +205,39 @@ class _Scheduler:
                 self._settle(b, launch)
 
     def ground(self, n: Node) -> None:
-        """A waiting node that nobody took along gets a launch at the front, where its leaves are."""
-        self._settle(n, self._new(n, "map", n.shape, front=True))
+        """A waiting node that a fold, a kernel or a view needs gets a launch of its own: at the front if it reads only leaves."""
+        self._settle(n, self._new(n, "map", n.shape, front=self._early(n)))
 
-    def _fits(self, n: Node, launch: Launch, bases: list[tuple[Node, bool]]) -> bool:
-        if launch.kind == "host" or self._result_size(launch) != n.size:
+    def _early(self, n: Node) -> bool:
+        return all(b.kind == "leaf" or not b.inputs or (b in self.floating and self._early(b)) for b, _ in self.bases[n])
+
+    def _fits(self, bases: list[tuple[Node, bool]], launch: Launch, size: int) -> bool:
+        """Whether a node that reads these bases can be computed in the launch; waiting ones would come along."""
+        if launch.kind == "host" or self._result_size(launch) != size:
             return False
-        return all((identity and (b in self.floating or self.home.get(b) is launch)) or self.ready(b, launch.position) for b, identity in bases)
+        return all(self._there(b, identity, launch) for b, identity in bases)
+
+    def _there(self, b: Node, identity: bool, launch: Launch) -> bool:
+        if identity and b in self.floating:
+            return self._fits(self.bases[b], launch, b.size)
+        return (identity and self.home.get(b) is launch) or self.ready(b, launch.position)
 
     def _result_size(self, launch: Launch) -> int:
         return launch.cores[0].size if launch.cores else launch.size
 
+    def _read(self, bases: list[tuple[Node, bool]]) -> set[Node]:
+        """What is read element for element, also through nodes that wait and would come along."""
+        found: set[Node] = set()
+        for b, identity in bases:
+            if identity:
+                found |= self._read(self.bases[b]) if b in self.floating else {b}
+        return found
+
     def _sibling(self, n: Node, bases: list[tuple[Node, bool]]) -> Launch | None:
         """A map over the same number of elements that reads one of the same inputs: one pass serves both."""
-        mine = {b for b, identity in bases if identity}
+        mine = self._read(bases)
         for launch in reversed(self.launches[-8:]):
-            if launch.kind == "map" and launch.size == n.size and self._fits(n, launch, bases):
+            if launch.kind == "map" and launch.size == n.size and mine and self._fits(bases, launch, n.size):
                 reads = {b for m, h in self.home.items() if h is launch for b, identity in self.bases.get(m, ()) if identity}
                 if mine & reads:
                     return launch
