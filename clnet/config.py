@@ -82,6 +82,10 @@ class Configured:
                 raise ConfigError(f"{type(self).__name__}: expected a value for {f.name} ({f.default.description}); got none; pass {f.name}=.")
             if "options" in extra and value not in extra["options"]:
                 raise ConfigError(f"{type(self).__name__}({f.name}={value!r}): expected one of {', '.join(map(repr, extra['options']))}.")
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises ConfigError where fields that are right one by one do not fit together."""
 
     def __repr__(self) -> str:
         shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if getattr(self, f.name) != _default(f)]  # type: ignore[arg-type]
@@ -106,7 +110,8 @@ class Configured:
         known = {f.name for f in dataclasses.fields(target)}
         for key in values:
             if key not in known:
-                raise ConfigError(f"{path}.{key}: expected a field of {target.__name__} ({', '.join(sorted(known)) or 'it has none'}); got {key!r}{_near(key, known)}.")
+                names = ", ".join(sorted(known)) or "it has none"
+                raise ConfigError(f"{path}.{key}: expected a field of {target.__name__} ({names}); got {key!r}{_near(key, known)}.")
         try:
             return target(**{k: target.read_field(k, v, f"{path}.{k}") for k, v in values.items()})
         except ConfigError as error:
@@ -170,12 +175,13 @@ def _plain(value: Any) -> Any:
 
 def _sentence(cls: type, error: pydantic.ValidationError) -> str:
     """`LayerNorm(eps=-1): eps must be greater than 0.`"""
-    e = error.errors()[0]
+    # Of a field that may be several types the error of the one that came furthest is the telling one.
+    e = max(error.errors(), key=lambda e: sum(isinstance(p, int) for p in e["loc"][1:]))
     inner = (e.get("ctx") or {}).get("error")
     if isinstance(inner, ClnetError):
         raise inner
-    name = ".".join(str(p) for p in e["loc"])
     names = [f.name for f in dataclasses.fields(cls)]
+    name = str(e["loc"][0]) + "".join(f"[{p}]" for p in e["loc"][1:] if isinstance(p, int))
     if e["loc"] and isinstance(e["loc"][0], int) and e["loc"][0] < len(names):
         name = names[e["loc"][0]]
     if e["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
