@@ -57,3 +57,9 @@ def orthogonal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     q, r = np.linalg.qr(_generator.normal(size=(max(rows, columns), min(rows, columns))))
     q = q * np.sign(np.diag(r))
     return (q if rows >= columns else q.T).reshape(shape).astype(np.float32)
+
+
+def sinusoids(length: int, width: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
+    """pe[t, 2i] = sin(t / period^(2i / width)), pe[t, 2i + 1] = cos(same).  Vaswani et al. 2017, arXiv:1706.03762."""
+    angle = np.arange(length)[:, None] / period ** (np.arange(0, width, 2) / width)
+    return np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, -1)[:, :width].astype(np.float32)

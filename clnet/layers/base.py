@@ -32,8 +32,8 @@ class New:
         b.name = "bias"
         return b
 
-    def zeros(self, *shape: int, role: str = "bias") -> Parameter:
-        return Parameter(np.zeros(shape, np.float32), role=role)
+    def zeros(self, *shape: int, role: str = "bias", name: str = "") -> Parameter:
+        return Parameter(np.zeros(shape, np.float32), name, role)
 
     def ones(self, *shape: int, role: str = "normalization") -> Parameter:
         return Parameter(np.ones(shape, np.float32), role=role)
@@ -85,6 +85,7 @@ class Layer(Configured):
     def _setup(self) -> None:
         self.setup(New())
         self.built = True
+        self.train(self.training)
 
     def bind(self, *shapes: tuple[int, ...]) -> None:
         """Binds the sizes that were left out to those of the input shapes. Raises ShapeError where they contradict a field."""

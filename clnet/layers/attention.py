@@ -1,0 +1,113 @@
+"""Attention layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import ops as F
+from ..config import bound, field, fraction, positive
+from ..errors import ConfigError, ShapeError
+from ..ops.attention import attention, attention_scores, causal_mask
+from ..ops.normalize import softmax
+from .base import Layer, New
+from .utility import Dropout
+
+
+class MultiHeadAttention(Layer):
+    """y = concat over heads of softmax(q kᵀ / √d + mask) v, · W_oᵀ + b_o;  q = x W_qᵀ + b_q, k = key W_kᵀ + b_k, v = value W_vᵀ + b_v
+
+    Inputs x, key=x, value=key, mask=None: (N, T, embed_dim), (N, S, kdim), (N, S, vdim), mask (T, S), (N, T, S) or (N, heads, T, S),
+    bool (True: may attend) or float (added); y (N, T, embed_dim). Fewer key heads: query head m reads key head m // (heads / key heads).
+    A row with nothing to attend to gives zeros before W_o.
+    Paper: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
+    """
+
+    spec_name = "MultiHeadAttentionLayer"
+    aliases = ("MHA", "multi_head_attention", "mha")
+    embed_dim: int | None = bound(doc="features of the input and the output")
+    num_heads: int = positive(doc="query heads")
+    num_kv_heads: int | None = field(None, doc="key and value heads, a divisor of num_heads; None: num_heads", gt=0)
+    kdim: int | None = field(None, doc="features of the keys' input; None: embed_dim", gt=0)
+    vdim: int | None = field(None, doc="features of the values' input; None: embed_dim", gt=0)
+    head_dim: int | None = field(None, doc="features of a head; None: embed_dim / num_heads", gt=0)
+    bias: bool = field(True, doc="whether the four maps add a bias")
+    dropout: float = fraction(0.0, doc="probability that an attention weight is dropped in training")
+    causal: bool = field(False, doc="whether a position sees only itself and those before it")
+    signature = "N T embed_dim -> N T embed_dim"
+    examples = [(dict(embed_dim=4, num_heads=2), [(2, 3, 4)]),
+                (dict(num_heads=2, num_kv_heads=1, causal=True, bias=False), [(2, 3, 4)]),
+                (dict(num_heads=2, kdim=3, vdim=5), [(2, 3, 4), (2, 5, 3), (2, 5, 5)])]
+
+    def validate(self) -> None:
+        if self.num_heads % (self.num_kv_heads or self.num_heads):
+            raise ConfigError(f"{type(self).__name__}: expected num_kv_heads to divide num_heads = {self.num_heads}; got {self.num_kv_heads}.")
+        if self.head_dim is None and (self.embed_dim or 0) % self.num_heads:
+            raise ConfigError(f"{type(self).__name__}: expected embed_dim, a multiple of num_heads = {self.num_heads}; got {self.embed_dim}; or give head_dim.")
+
+    def setup(self, new: New) -> None:
+        self.validate()
+        e = self.embed_dim or 0
+        d = self.head_dim or e // self.num_heads
+        wide, narrow = d * self.num_heads, d * (self.num_kv_heads or self.num_heads)
+        sizes = dict(q=(wide, e), k=(narrow, self.kdim or e), v=(narrow, self.vdim or e), o=(e, wide))
+        self.w_q, self.w_k, self.w_v, self.w_o = (new.weight(*s) for s in sizes.values())
+        self.b_q, self.b_k, self.b_v, self.b_o = (new.weight(out, fan_in=n, role="bias") if self.bias else None for out, n in sizes.values())
+        self.drop = Dropout(p=self.dropout)
+
+    def forward(self, x: Any, key: Any = None, value: Any = None, mask: Any = None) -> Any:
+        key = x if key is None else key
+        value = key if value is None else value
+        groups = self.num_kv_heads or self.num_heads
+        q = _heads(F.linear(x, self.w_q, self.b_q), self.num_heads)
+        k = _heads(F.linear(key, self.w_k, self.b_k), groups)
+        v = _heads(F.linear(value, self.w_v, self.b_v), groups)
+        attend = self._dropped if self.dropout and self.training else attention
+        return F.linear(_joined(attend(q, k, v, _per_head(mask), self.causal)), self.w_o, self.b_o)
+
+    def _dropped(self, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+        """Attention with dropout on the weights."""
+        scores = attention_scores(q, k)
+        if causal:
+            scores = F.where(causal_mask(*scores.shape[2:]), scores, -math.inf)
+        (n, h, t, s), groups = scores.shape, k.shape[1]
+        weights = self.drop(softmax(scores, mask=mask))
+        return F.reshape(F.matmul(F.reshape(weights, (n, groups, h // groups * t, s)), v), (n, h, t, v.shape[3]))
+
+
+class SelfAttention(MultiHeadAttention):
+    """y = concat over heads of softmax(q kᵀ / √d + mask) v, · W_oᵀ + b_o;  q, k, v = x W_qᵀ + b_q, x W_kᵀ + b_k, x W_vᵀ + b_v
+
+    Inputs x (N, T, embed_dim), mask=None as in MultiHeadAttention; y (N, T, embed_dim).
+    Paper: Vaswani et al. 2017, arXiv:1706.03762.
+    """
+
+    spec_name = "SelfAttentionLayer"
+    aliases = ()
+    num_heads: int = positive(8, doc="query heads")
+    examples = [(dict(embed_dim=4, num_heads=2), [(2, 3, 4)])]
+
+    def forward(self, x: Any, mask: Any = None) -> Any:  # type: ignore[override]
+        return super().forward(x, None, None, mask)
+
+
+def _heads(x: Any, count: int) -> Any:
+    """(N, T, count · d) -> (N, count, T, d)"""
+    n, t, wide = x.shape
+    return F.permute(F.reshape(x, (n, t, count, wide // count)), 0, 2, 1, 3)
+
+
+def _joined(x: Any) -> Any:
+    """(N, H, T, d) -> (N, T, H · d)"""
+    n, h, t, d = x.shape
+    return F.reshape(F.permute(x, 0, 2, 1, 3), (n, t, h * d))
+
+
+def _per_head(mask: Any) -> Any:
+    """A mask that broadcasts to (N, H, T, S)."""
+    if mask is None or mask.ndim in (2, 4):
+        return mask
+    if mask.ndim != 3:
+        raise ShapeError(f"MultiHeadAttention: expected a mask (T, S), (N, T, S) or (N, heads, T, S); got {mask.shape}.")
+    n, t, s = mask.shape
+    return F.reshape(mask, (n, 1, t, s))

@@ -1,0 +1,146 @@
+"""Convolutions (cross-correlation, as everyone writes it) and their adjoint."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from ..config import bound, field, positive
+from ..errors import ConfigError
+from ..ops.activations import activation
+from ..ops.conv import conv, conv_transpose, per_axis
+from .base import Layer, New
+from .fields import Act, Amount, Padding, Size
+
+
+class _Conv(Layer):
+    """y[n, o, p] = act(b[o] + Σ over c, k of W[o, c, k] · x[n, c, p · stride + k · dilation − padding])"""
+
+    axes: ClassVar[int] = 2
+    in_channels: int | None = bound(doc="channels of the input")
+    out_channels: int = positive(doc="channels of the output")
+    kernel_size: Size = field(doc="size of the kernel, one number or one per axis")
+    stride: Size = field(1, doc="distance between windows")
+    padding: Padding = field(0, doc='zeros at both sides: a number, one per axis, (low, high) per axis, "same" or "valid"')
+    dilation: Size = field(1, doc="distance between the elements of a window")
+    groups: int = positive(1, doc="groups of channels that do not mix")
+    bias: bool = field(True, doc="whether b is added")
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+
+    def validate(self) -> None:
+        who = type(self).__name__
+        for name in ("kernel_size", "stride", "dilation"):
+            per_axis(who, name, getattr(self, name), self.axes, 1)
+        if self.out_channels % self.groups or (self.in_channels or 0) % self.groups:
+            raise ConfigError(f"{who}: expected channels that are multiples of groups = {self.groups}; got {self.in_channels} in, {self.out_channels} out.")
+
+    def weight_shape(self) -> tuple[int, ...]:
+        self.validate()
+        return (self.out_channels, (self.in_channels or 0) // self.groups, *per_axis("kernel", "kernel_size", self.kernel_size, self.axes, 1))
+
+    def setup(self, new: New) -> None:
+        shape = self.weight_shape()
+        self.weight = new.weight(*shape)
+        self.offset = new.bias(self.out_channels, fan_in=math.prod(shape[1:])) if self.bias else None
+
+    def forward(self, x: Any) -> Any:
+        y = conv(x, self.weight, self.offset, self.stride, self.padding, self.dilation, self.groups)
+        return activation(self.activation)(y)
+
+
+class Conv1d(_Conv):
+    """y[n, o, p] = act(b[o] + Σ over c, k of W[o, c, k] · x[n, c, p · stride + k · dilation − padding])
+
+    x (N, in_channels, L), W (out_channels, in_channels / groups, kernel), b (out_channels), y (N, out_channels, L').
+    """
+
+    spec_name = "Conv1DLayer"
+    aliases = ("Conv1D", "conv1d")
+    axes = 1
+    signature = "N in_channels L -> N out_channels L2"
+    examples = [(dict(in_channels=3, out_channels=4, kernel_size=3, padding=1), [(2, 3, 9)]),
+                (dict(out_channels=2, kernel_size=2, stride=2, bias=False), [(1, 3, 8)])]
+
+
+class Conv2d(_Conv):
+    """y[n, o, p, q] = act(b[o] + Σ over c, u, v of W[o, c, u, v] · x[n, c, p · stride + u · dilation − padding, …])
+
+    x (N, in_channels, H, W), W (out_channels, in_channels / groups, *kernel), b (out_channels), y (N, out_channels, H', W').
+    Paper: LeCun, Bottou, Bengio, Haffner 1998, Proceedings of the IEEE 86.
+    """
+
+    spec_name = "ConvolutionalLayer"
+    aliases = ("Conv2D", "conv2d", "Conv2DLayer", "Convolutional")
+    signature = "N in_channels H W -> N out_channels H2 W2"
+    examples = [(dict(in_channels=3, out_channels=4, kernel_size=3, padding=1), [(2, 3, 6, 5)]),
+                (dict(out_channels=4, kernel_size=(3, 2), stride=(2, 1), groups=2, bias=False), [(2, 4, 6, 5)]),
+                (dict(out_channels=3, kernel_size=3, padding="same", dilation=2, activation="relu"), [(1, 2, 6, 5)])]
+
+
+class DilatedConv2d(Conv2d):
+    """y[n, o, p, q] = act(b[o] + Σ over c, u, v of W[o, c, u, v] · x[n, c, p · stride + 2u − padding, …])
+
+    Shapes of Conv2d.
+    Paper: Yu, Koltun 2016, arXiv:1511.07122.
+    """
+
+    spec_name = "DilatedConvolutionalLayer"
+    aliases = ()
+    dilation: Size = field(2, doc="distance between the elements of a window")
+    examples = [(dict(in_channels=2, out_channels=3, kernel_size=3, padding=2), [(2, 2, 6, 5)])]
+
+
+class Conv3d(_Conv):
+    """y[n, o, p] = act(b[o] + Σ over c, k of W[o, c, k] · x[n, c, p · stride + k · dilation − padding])
+
+    x (N, in_channels, D, H, W), W (out_channels, in_channels / groups, *kernel), b (out_channels), y (N, out_channels, D', H', W').
+    Paper: Ji, Xu, Yang, Yu 2013, IEEE TPAMI 35.
+    """
+
+    spec_name = "Conv3DLayer"
+    aliases = ("Conv3D", "conv3d")
+    axes = 3
+    signature = "N in_channels D H W -> N out_channels D2 H2 W2"
+    examples = [(dict(in_channels=2, out_channels=3, kernel_size=2, padding=1, stride=2), [(2, 2, 3, 4, 5)])]
+
+
+class ConvTranspose2d(Layer):
+    """y[n, o, h · stride + u · dilation − padding, …] = act(b[o] + Σ over c of W[c, o, u, v] · x[n, c, h, w])
+
+    x (N, in_channels, H, W), W (in_channels, out_channels / groups, *kernel), b (out_channels), y (N, out_channels, H', W') with
+    H' = (H − 1) stride − 2 padding + dilation (kernel − 1) + output_padding + 1: the adjoint of Conv2d.
+    Paper: Zeiler, Krishnan, Taylor, Fergus 2010, CVPR.
+    """
+
+    spec_name = "DeconvolutionalLayer"
+    aliases = ("Deconvolutional", "Conv2DTranspose", "conv_transpose2d")
+    in_channels: int | None = bound(doc="channels of the input")
+    out_channels: int = positive(doc="channels of the output")
+    kernel_size: Size = field(doc="size of the kernel, one number or one per axis")
+    stride: Size = field(1, doc="distance between the places of neighbouring inputs in the output")
+    padding: Amount = field(0, doc="what is cut off at both sides, a number or one per axis")
+    output_padding: Amount = field(0, doc="what is added at the end, below stride or dilation")
+    dilation: Size = field(1, doc="distance between the elements of the kernel")
+    groups: int = positive(1, doc="groups of channels that do not mix")
+    bias: bool = field(True, doc="whether b is added")
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+    signature = "N in_channels H W -> N out_channels H2 W2"
+    examples = [(dict(in_channels=3, out_channels=4, kernel_size=3, stride=2, padding=1, output_padding=1), [(2, 3, 4, 3)]),
+                (dict(out_channels=2, kernel_size=2, groups=2, bias=False), [(1, 4, 3, 3)])]
+
+    def validate(self) -> None:
+        for name, least in (("kernel_size", 1), ("stride", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
+            per_axis(type(self).__name__, name, getattr(self, name), 2, least)
+        if self.out_channels % self.groups or (self.in_channels or 0) % self.groups:
+            raise ConfigError(f"ConvTranspose2d: expected channels that are multiples of groups = {self.groups}; "
+                              f"got {self.in_channels} in, {self.out_channels} out.")
+
+    def setup(self, new: New) -> None:
+        self.validate()
+        shape = (self.out_channels // self.groups, *per_axis("kernel", "kernel_size", self.kernel_size, 2, 1))
+        self.weight = new.weight(self.in_channels or 0, *shape)
+        self.offset = new.bias(self.out_channels, fan_in=math.prod(shape)) if self.bias else None
+
+    def forward(self, x: Any) -> Any:
+        y = conv_transpose(x, self.weight, self.offset, self.stride, self.padding, self.output_padding, self.dilation, self.groups)
+        return activation(self.activation)(y)

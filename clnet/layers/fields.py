@@ -1,0 +1,34 @@
+"""Types of fields that several layers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, NonNegativeInt, PositiveInt
+
+from ..ops.activations import activation
+from .base import Layer
+
+
+def _known(name: Any) -> Any:
+    activation(name)
+    return name
+
+
+def _built(value: Any) -> Any:
+    return Layer.from_config(value) if isinstance(value, dict) else value
+
+
+# An activation: a registered name, a function of a tensor, or None (identity). Unknown names raise ConfigError here.
+Act = Annotated[str | Callable[..., Any] | None, AfterValidator(_known)]
+
+# A length along every spatial axis, or one for each.
+Size = PositiveInt | tuple[PositiveInt, ...]
+Amount = NonNegativeInt | tuple[NonNegativeInt, ...]
+# Amounts at both sides: a number, one per axis, (low, high) per axis, "same" or "valid".
+Padding = NonNegativeInt | str | tuple[NonNegativeInt, ...] | tuple[tuple[NonNegativeInt, NonNegativeInt], ...]
+
+# A layer, given as one or as its configuration; several run one after the other.
+Child = Annotated[Layer, BeforeValidator(_built)]
+Children = Child | tuple[Child, ...]

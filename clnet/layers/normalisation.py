@@ -1,0 +1,175 @@
+"""Normalisation: activations with mean 0 and variance 1, then a scale γ (saved as "weight") and a shift β (saved as "bias")."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import PositiveInt
+
+from .. import ops as F
+from ..config import bound, field, positive
+from ..errors import ConfigError
+from ..ops.normalize import batch_norm, batch_norm_train, group_norm, layer_norm, rms_norm
+from ..state import Parameter
+from .base import Layer, New
+
+CHANNELS = "N num_features ... -> N num_features ..."
+TRAILING = "... normalized_shape -> ... normalized_shape"
+Shape = PositiveInt | tuple[PositiveInt, ...]
+
+
+def _scale(new: New, shape: tuple[int, ...], on: bool) -> Parameter | None:
+    return new.ones(*shape) if on else None
+
+
+def _shift(new: New, shape: tuple[int, ...], on: bool) -> Parameter | None:
+    """β; named here because a field may have the attribute's name."""
+    return new.zeros(*shape, role="normalization", name="bias") if on else None
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value or 0,)
+
+
+class BatchNorm(Layer):
+    """y = γ_c · (x − μ_c) / √(σ_c² + ε) + β_c: in training μ, σ² of the batch (biased), in evaluation the running ones
+
+    x and y (N, num_features) or (N, num_features, *S). In training running ← (1 − momentum) · running + momentum · batch, with the
+    unbiased variance.
+    Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
+    """
+
+    spec_name = "BatchNormalizationLayer"
+    aliases = ("BatchNormLayer", "BatchNormalization", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "batch_norm")
+    num_features: int | None = bound(doc="number of channels, axis 1")
+    eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
+    momentum: float = field(0.1, doc="share of the batch in the running statistics", ge=0, le=1)
+    affine: bool = field(True, doc="whether γ and β are there")
+    track_running_stats: bool = field(True, doc="whether running statistics are kept; without them every batch uses its own")
+    signature = CHANNELS
+    examples = [(dict(num_features=3), [(4, 3)]), (dict(momentum=0.5), [(2, 3, 6, 5)]), (dict(affine=False, track_running_stats=False), [(2, 3, 7)])]
+
+    def setup(self, new: New) -> None:
+        shape = _shape(self.num_features)
+        self.weight, self.bias = _scale(new, shape, self.affine), _shift(new, shape, self.affine)
+        if self.track_running_stats:
+            self.running_mean, self.running_var = new.buffer(new.zeros(*shape).numpy()), new.buffer(new.ones(*shape).numpy())
+
+    def forward(self, x: Any) -> Any:
+        if self.track_running_stats and not self.training:
+            return batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps)
+        y, mean, var = batch_norm_train(x, self.weight, self.bias, self.eps)
+        if self.track_running_stats:
+            keep, take = 1 - self.momentum, self.momentum
+            self.running_mean.assign(keep * self.running_mean + take * F.detach(mean))
+            self.running_var.assign(keep * self.running_var + take * F.detach(var))
+        return y
+
+
+class LayerNorm(Layer):
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the trailing axes `normalized_shape`, biased variance
+
+    x and y (…, *normalized_shape), γ and β (*normalized_shape).
+    Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+    """
+
+    spec_name = "LayerNormalizationLayer"
+    aliases = ("LayerNormalization", "layer_norm")
+    normalized_shape: Shape | None = field(None, doc="size of the last axis, or of the last axes; left out: bound by the input")
+    eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
+    affine: bool = field(True, doc="whether γ (and β) are there")
+    bias: bool = field(True, doc="whether β is there, if γ is")
+    signature = TRAILING
+    examples = [(dict(normalized_shape=5), [(3, 5)]), (dict(normalized_shape=(3, 4), bias=False), [(2, 3, 4)]), (dict(affine=False), [(2, 3, 5)])]
+
+    def setup(self, new: New) -> None:
+        shape = _shape(self.normalized_shape)
+        self.weight, self.shift = _scale(new, shape, self.affine), _shift(new, shape, self.affine and self.bias)
+
+    def forward(self, x: Any) -> Any:
+        if self.weight is None:
+            return _rows(layer_norm, x, self.normalized_shape, self.eps)
+        return layer_norm(x, self.weight, self.shift, self.eps)
+
+
+class RMSNorm(Layer):
+    """y = γ · x / √(E[x²] + ε) over the trailing axes `normalized_shape`
+
+    x and y (…, *normalized_shape), γ (*normalized_shape).
+    Paper: Zhang, Sennrich 2019, arXiv:1910.07467.
+    """
+
+    spec_name = "RMSNormLayer"
+    aliases = ("rms_norm",)
+    normalized_shape: Shape | None = field(None, doc="size of the last axis, or of the last axes; left out: bound by the input")
+    eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
+    affine: bool = field(True, doc="whether γ is there")
+    signature = TRAILING
+    examples = [(dict(normalized_shape=5), [(3, 5)]), (dict(normalized_shape=(3, 4), affine=False), [(2, 3, 4)])]
+
+    def setup(self, new: New) -> None:
+        self.weight = _scale(new, _shape(self.normalized_shape), self.affine)
+
+    def forward(self, x: Any) -> Any:
+        if self.weight is None:
+            return _rows(rms_norm, x, self.normalized_shape, self.eps)
+        return rms_norm(x, self.weight, self.eps)
+
+
+def _rows(norm: Any, x: Any, shape: Any, eps: float) -> Any:
+    """A norm without γ and β, which works over the last axis, over all axes of `shape`."""
+    shape = _shape(shape)
+    return F.reshape(norm(F.reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape))), eps=eps), x.shape)
+
+
+class GroupNorm(Layer):
+    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample over the channels of a group and all positions
+
+    x and y (N, num_channels, *S), γ and β (num_channels).
+    Paper: Wu, He 2018, arXiv:1803.08494.
+    """
+
+    spec_name = "GroupNormalizationLayer"
+    aliases = ("GroupNormalization", "group_norm")
+    num_groups: int = positive(doc="number of groups of channels")
+    num_channels: int | None = bound(doc="number of channels, axis 1")
+    eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
+    affine: bool = field(True, doc="whether γ and β are there")
+    signature = "N num_channels ... -> N num_channels ..."
+    examples = [(dict(num_groups=2, num_channels=4), [(2, 4, 3, 5)]), (dict(num_groups=3, affine=False), [(2, 3, 7)])]
+
+    def validate(self) -> None:
+        if (self.num_channels or 0) % self.num_groups:
+            raise ConfigError(f"GroupNorm: expected num_channels, a multiple of num_groups = {self.num_groups}; got {self.num_channels}.")
+
+    def setup(self, new: New) -> None:
+        self.validate()
+        shape = _shape(self.num_channels)
+        self.weight, self.bias = _scale(new, shape, self.affine), _shift(new, shape, self.affine)
+
+    def forward(self, x: Any) -> Any:
+        return group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class InstanceNorm(Layer):
+    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample and channel over all positions
+
+    x and y (N, num_features, *S) with at least one position axis, γ and β (num_features).
+    Paper: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
+    """
+
+    spec_name = "InstanceNormalizationLayer"
+    aliases = ("InstanceNormalization", "InstanceNorm2d", "instance_norm")
+    num_features: int | None = bound(doc="number of channels, axis 1")
+    eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
+    affine: bool = field(True, doc="whether γ and β are there")
+    signature = CHANNELS
+    examples = [(dict(num_features=3), [(2, 3, 5, 4)]), (dict(affine=False), [(2, 3, 7)])]
+
+    def setup(self, new: New) -> None:
+        shape = _shape(self.num_features)
+        self.weight, self.bias = _scale(new, shape, self.affine), _shift(new, shape, self.affine)
+
+    def forward(self, x: Any) -> Any:
+        return group_norm(x, x.shape[1], self.weight, self.bias, self.eps)

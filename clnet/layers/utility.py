@@ -1,0 +1,182 @@
+"""Layers without parameters: activations, dropout, shapes, and what joins branches."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+from .. import ops as F
+from ..config import choice, field, fraction, positive
+from ..errors import ConfigError, ShapeError
+from ..ops.activations import activation
+from ..ops.normalize import log_softmax, softmax
+from ..ops.random import bernoulli
+from .base import Layer
+from .fields import Act
+
+
+class Activation(Layer):
+    """y = f(x), f of the given name
+
+    x and y of any shape. `params` are f's own: slope (leaky_relu), alpha (elu, celu), axis and temperature (softmax), axis (log_softmax).
+    """
+
+    spec_name = "ActivationLayer"
+    aliases = ("activation",)
+    name: str = field(doc="name of the function, or the function")
+    params: dict[str, float] | None = field(None, doc="parameters of the function by name")
+    examples = [(dict(name="relu"), [(3, 7)]), (dict(name="gelu"), [(3, 7)]), (dict(name="leaky_relu", params={"slope": 0.2}), [(3, 7)]),
+                (dict(name="softmax", params={"temperature": 2.0}), [(3, 7)])]
+
+    def validate(self) -> None:
+        known = list(inspect.signature(self._function()).parameters)[1:] if self.params else []
+        if unknown := [p for p in self.params or {} if p not in known]:
+            raise ConfigError(f"Activation(name={self.name!r}): expected params among {', '.join(known) or 'none'}; got {', '.join(unknown)}.")
+
+    def _function(self) -> Any:
+        return {"softmax": softmax, "log_softmax": log_softmax}.get(self.name) or activation(self.name)
+
+    def forward(self, x: Any) -> Any:
+        whole = {k: int(v) if k == "axis" else v for k, v in (self.params or {}).items()}
+        return self._function()(x, **whole)
+
+
+class Softmax(Layer):
+    """y = e^(x/T) / Σ e^(x/T)
+
+    x and y of one shape. Variants: "standard" (T = 1), "temperature", "grid" (the last axis is rows × cols, each row its own softmax),
+    "masked" (only where the mask is True, 0 elsewhere; the mask is a field or a second input).
+    """
+
+    spec_name = "SoftmaxLayer"
+    aliases = ("softmax",)
+    variant: str = choice("standard", ("standard", "temperature", "grid", "masked"), doc="which softmax")
+    temperature: float = positive(1.0, doc="T; small values sharpen")
+    axis: int = field(-1, doc="axis that sums to 1")
+    rows: int | None = field(None, doc="rows of the grid", gt=0)
+    cols: int | None = field(None, doc="columns of the grid", gt=0)
+    mask: tuple[bool, ...] | None = field(None, doc="which elements of the axis take part")
+    examples = [({}, [(3, 7)]), (dict(variant="temperature", temperature=0.5), [(3, 7)]), (dict(variant="grid", rows=2, cols=3), [(3, 6)]),
+                (dict(variant="masked", mask=(True, False, True, True, False, True, True)), [(3, 7)])]
+
+    def validate(self) -> None:
+        if self.variant == "grid" and not (self.rows and self.cols):
+            raise ConfigError("Softmax(variant='grid'): expected rows and cols; got none; pass both.")
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        if self.variant == "grid":
+            grid = F.reshape(x, (*x.shape[:-1], self.rows, self.cols))
+            return F.reshape(softmax(grid, -1, self.temperature), x.shape)
+        if self.variant == "masked" and mask is None:
+            if self.mask is None:
+                raise ConfigError("Softmax(variant='masked'): expected a mask as a field or a second input; got none.")
+            mask = F.reshape(self.mask, tuple(-1 if k == self.axis % x.ndim else 1 for k in range(x.ndim)))
+        return softmax(x, self.axis, self.temperature, mask)
+
+
+class Dropout(Layer):
+    """y = x · m / (1 − p), m ~ Bernoulli(1 − p) in training; y = x in evaluation
+
+    x and y of any shape. The mask is a function of a key and a counter: backward computes it again, nothing is stored.
+    Paper: Srivastava et al. 2014, JMLR 15.
+    """
+
+    spec_name = "DropoutLayer"
+    aliases = ("dropout",)
+    p: float = fraction(0.5, doc="probability that an element is dropped")
+    examples = [({}, [(4, 9)]), (dict(p=0.2), [(2, 3, 5)])]
+
+    def forward(self, x: Any) -> Any:
+        if not self.training or not self.p:
+            return x
+        keep = bernoulli(1 - self.p, x.shape, self.random.key, self.random.advance())
+        return F.where(keep, x * (1 / (1 - self.p)), 0.0)
+
+
+class Flatten(Layer):
+    """y = x with axes start_dim … end_dim as one
+
+    x (N, …), y (N, everything else) by default.
+    """
+
+    spec_name = "FlattenLayer"
+    aliases = ("flatten",)
+    start_dim: int = field(1, doc="first axis that is merged")
+    end_dim: int = field(-1, doc="last axis that is merged")
+    examples = [({}, [(2, 3, 4, 2)]), (dict(start_dim=0, end_dim=1), [(2, 3, 4)])]
+
+    def forward(self, x: Any) -> Any:
+        a, b = (d % x.ndim if -x.ndim <= d < x.ndim else x.ndim for d in (self.start_dim, self.end_dim))
+        if max(a, b) >= x.ndim or a > b:
+            raise ShapeError(f"Flatten: expected axes {self.start_dim} to {self.end_dim} in an input of shape {x.shape}; choose others.")
+        return F.reshape(x, (*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
+
+
+class Reshape(Layer):
+    """y = x with the axes after the first as `shape`
+
+    x (N, …), y (N, *shape); one size may be −1.
+    """
+
+    spec_name = "ReshapeLayer"
+    aliases = ("reshape",)
+    shape: tuple[int, ...] = field(doc="sizes after the first axis, one of them may be -1")
+    examples = [(dict(shape=(4, 3)), [(2, 3, 4)]), (dict(shape=(-1, 2)), [(2, 3, 4)])]
+
+    def validate(self) -> None:
+        if any(n < -1 for n in self.shape) or self.shape.count(-1) > 1:
+            raise ConfigError(f"Reshape(shape={self.shape}): expected sizes of at least 0, and -1 at most once.")
+
+    def forward(self, x: Any) -> Any:
+        return F.reshape(x, (x.shape[0], *self.shape))
+
+
+class Add(Layer):
+    """y = act(x₁ + x₂ + …)
+
+    Inputs whose shapes broadcast; y of the common shape.
+    """
+
+    spec_name = "AddLayer"
+    aliases = ("add",)
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+    examples = [({}, [(3, 7), (3, 7)]), (dict(activation="relu"), [(2, 3, 5), (5,), (3, 1)])]
+
+    def forward(self, x: Any, *others: Any) -> Any:
+        for other in others:
+            x = x + other
+        return activation(self.activation)(x)
+
+
+class Multiply(Layer):
+    """y = act(x₁ · x₂ · …)
+
+    Inputs whose shapes broadcast; y of the common shape.
+    """
+
+    spec_name = "MultiplyLayer"
+    aliases = ("multiply",)
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+    examples = [({}, [(3, 7), (3, 7)]), (dict(activation="tanh"), [(2, 3, 5), (5,), (3, 1)])]
+
+    def forward(self, x: Any, *others: Any) -> Any:
+        for other in others:
+            x = x * other
+        return activation(self.activation)(x)
+
+
+class Concatenate(Layer):
+    """y = act(x₁, x₂, … one after the other along `axis`)
+
+    Inputs equal in all other axes.
+    """
+
+    spec_name = "ConcatenateLayer"
+    aliases = ("concatenate", "Concat")
+    axis: int = field(1, doc="axis along which the inputs follow one another")
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+    examples = [({}, [(2, 3), (2, 5), (2, 1)]), (dict(axis=-1, activation="sigmoid"), [(2, 3, 4), (2, 3, 2)])]
+
+    def forward(self, *inputs: Any) -> Any:
+        return activation(self.activation)(F.concat(inputs, self.axis))
