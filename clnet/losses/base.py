@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import ops as F
 from ..autodiff import gradients
 from ..config import Configured, choice
 from ..errors import ShapeError
-from ..tensor import Tensor, as_tensor
+from ..spec import is_float
+from ..tensor import Operators, Tensor, as_tensor, tensor
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -20,6 +23,7 @@ class Loss(Configured):
     paper: ClassVar[str] = ""
     # What checks, status and benchmarks run: (fields, prediction, target) each; a shape (drawn from U(−2, 2)) or an array.
     examples: ClassVar[list[tuple[dict[str, Any], Any, Any]]] = [({}, (4, 5), (4, 5))]
+    labels: ClassVar[bool] = False  # whether integer targets are class numbers; else they count as numbers
     reduction: str = choice("mean", REDUCTIONS, doc="mean, sum or none")
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -32,9 +36,16 @@ class Loss(Configured):
             raise ShapeError(f"{type(self).__name__}: expected a target of the prediction's shape {prediction.shape}; got {target.shape}; reshape one of them.")
 
     def __call__(self, prediction: Any, target: Any) -> Tensor:
-        p, y = as_tensor(prediction), as_tensor(target)
+        p, y = self.operands(prediction, target)
         self.check(p, y)
         return self.reduce(self.formula(p, y))
+
+    def operands(self, prediction: Any, target: Any) -> tuple[Tensor, Tensor]:
+        """Both as tensors, the target in the prediction's precision: NumPy's float64 must not widen the loss."""
+        p = prediction if isinstance(prediction, Operators) else tensor(prediction)
+        p = as_tensor(p) if is_float(p.dtype) else as_tensor(p).astype("float32")
+        y = as_tensor(target) if isinstance(target, Operators) else _leaf(target, p.dtype, self.labels)
+        return p, y if y.dtype == p.dtype or (self.labels and not is_float(y.dtype)) else y.astype(p.dtype)
 
     def reduce(self, values: Tensor) -> Tensor:
         if self.reduction == "mean":
@@ -46,3 +57,9 @@ class Loss(Configured):
         p = as_tensor(prediction)
         value = self(p, target)
         return value, gradients(value, [p], F.ones(value.shape, value.dtype))[0]
+
+
+def _leaf(value: Any, dtype: str, labels: bool) -> Tensor:
+    """Host data as a leaf, converted on the host, so that checks can still look at it."""
+    array = np.asarray(value)
+    return tensor(array, None if labels and array.dtype.kind in "iu" else dtype)
