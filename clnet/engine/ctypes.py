@@ -63,7 +63,7 @@ def convert(value: str, have: str, want: str, lanes: int) -> str:
     """A register value of dtype `have` as a register value of dtype `want`, rounded to it where it is narrower."""
     source, target = REGISTER[have], REGISTER[want]
     if want == "bool" and have != "bool":
-        return f"BOOL_{vector(source, lanes)}({value} != 0)"
+        return f"BOOL_{vector(source, lanes)}({value} != ({vector(source, lanes)})(0))"
     if want in ("float16", "bfloat16") and have != want:
         single = value if source == "float" else f"convert_{vector('float', lanes)}({value})"
         return f"round_{want}_{lanes}({single})"
@@ -78,7 +78,7 @@ def helpers(text: str) -> str:
     for word, ctype, lanes in sorted(set(re.findall(r"\b(TEST|BOOL)_([a-z]+)(\d*)\b", text))):
         mask = vector(MASK[ctype], int(lanes or 1))
         if word == "TEST":
-            out.append(f"#define TEST_{ctype}{lanes}(b) ({f'convert_{mask}(b)' if lanes else '(b)'} != 0)")
+            out.append(f"#define TEST_{ctype}{lanes}(b) ({f'convert_{mask}(b)' if lanes else '(b)'} != ({mask})(0))")
         else:
             out.append(f"#define BOOL_{ctype}{lanes}(c) {f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
     for name, lanes in sorted(set(re.findall(r"\b(to_bfloat16|round_bfloat16|round_float16)_(\d+)\b", text))):

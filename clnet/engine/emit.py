@@ -195,8 +195,8 @@ class Emitter:
         mask, name = ct.MASK[ctype], f"{self.prefix}{len(self.lines)}"
         test = " && ".join(c.c({self.lane: "jl"}) for c in conditions)
         self._per_lane(mask, name, f"({test}) ? 1 : 0")
-        kind = ct.vector(ctype, self.lanes)
-        return self._new(ctype, self.lanes, f"vload{self.lanes}(0, {name}_) != 0 ? {self._splat(value)} : ({kind})({rest})", value.dtype)
+        kind, test = ct.vector(ctype, self.lanes), f"vload{self.lanes}(0, {name}_) != ({ct.vector(mask, self.lanes)})(0)"
+        return self._new(ctype, self.lanes, f"{test} ? {self._splat(value)} : ({kind})({rest})", value.dtype)
 
     # --- arithmetic
     def _arange(self, node: Node, ix: Index) -> Value:
@@ -254,6 +254,9 @@ def expression(text: str, dtype: str, lanes: int) -> str:
         elif value is not None:
             text = re.sub(rf"\b{word}\([^()]*\)", value, text)
     text = re.sub(r"\b(TEST|BOOL)\(", lambda m: f"{m[1]}_{ctype}(", text)
+    if lanes > 1 and not real:
+        # An int constant is wider than the elements of a vector of chars or shorts, which C then refuses.
+        text = re.sub(r"(?<![\w.(-])\d+(?![\w.])", r"(T)(\g<0>)", text)
     text = re.sub(r"\bT\b", ctype, text)
     if ct.REGISTER[dtype] == "float":
         text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)(?![\w.])", r"\1f", text)
@@ -269,16 +272,14 @@ def integer_helpers(text: str) -> str:
             out.append(_real_division(name, t))
             continue
         signed = not t.startswith("u")
-        fix = "(r != 0 && ((r ^ y) < 0))" if signed else "(r != r)"
+        zero, one = f"({t})(0)", f"({t})(1)"
+        fix = f"(r != {zero} && ((r ^ y) < {zero}))" if signed else "(r != r)"
         if name == "ipow":
-            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = ({t})(1); for (int b = 0; b < 64; ++b) {{ "
-                       f"p *= (y & ({t})(1)) != 0 ? x : ({t})(1); x *= x; y = (y >> ({t})(1)){' & ~(' + t + ')(0)' if signed else ''}; }} return p; }}")
-        elif name == "floordiv":
-            out.append(f"inline {t} floordiv_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
-                       f"return y == 0 ? ({t})(0) : ({fix} ? q - ({t})(1) : q); }}")
+            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = {one}; for (int b = 0; b < 64; ++b) {{ p *= (y & {one}) != {zero} ? x : {one}; x *= x; "
+                       f"y = y >> {one}; }} return p; }}")
         else:
-            out.append(f"inline {t} floormod_{t}({t} x, {t} y) {{ const {t} d = y == 0 ? ({t})(1) : y, q = x / d, r = x - q * d; "
-                       f"return y == 0 ? ({t})(0) : ({fix} ? r + y : r); }}")
+            divided = f"inline {t} {name}_{t}({t} x, {t} y) {{ const {t} d = y == {zero} ? {one} : y, q = x / d, r = x - q * d; return y == {zero} ? {zero} : "
+            out.append(divided + (f"({fix} ? q - {one} : q); }}" if name == "floordiv" else f"({fix} ? r + y : r); }}"))
     return "\n".join(out)
 
 

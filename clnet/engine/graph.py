@@ -105,7 +105,7 @@ class _Builder:
         inputs = tuple(self.of[id(i)] for i in t.inputs)
         stages = None
         if t.op.kind in ("kernel", "composite"):
-            stages = t.op.launch(self.device, [_operand(t.op, n) for n in inputs], **t.attrs) if t.op.launch else None
+            stages = t.op.launch(self.device, [Operand(n.spec, *reversed(kernel_operand(t.op, n)[1:])) for n in inputs], **t.attrs) if t.op.launch else None
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*t.inputs, **t.attrs)])[0]
         node = self.node(t.op, inputs, t.attrs, t.spec)
@@ -141,11 +141,16 @@ class Operand:
     dtype = property(lambda self: self.spec.dtype)
 
 
-def _operand(op: Op, node: Node) -> Operand:
-    layout = strided(node)
-    if layout is not None and (op.name in STRIDED or contiguous(node.shape, layout[2])):
-        return Operand(node.spec, layout[2], layout[1])
-    return Operand(node.spec, row_major(node.shape))
+def kernel_operand(op: Op, i: Node) -> tuple[Node, int, tuple[int, ...]]:
+    """(node in memory, element offset, strides) through which a kernel reads its input i; i itself where it has to be copied."""
+    layout = strided(i)
+    if layout is not None and (op.name in STRIDED or contiguous(i.shape, layout[2])):
+        return layout
+    if layout is None and op.name in STRIDED and i.op is OPS["permute"]:
+        # What cannot be walked is copied before it is transposed: the copy then reads and writes in order.
+        node, offset, strides = kernel_operand(op, i.inputs[0])
+        return node, offset, tuple(strides[a] for a in i.attrs["order"])
+    return i, 0, row_major(i.shape)
 
 
 def contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -76,7 +76,19 @@ class Expr:
             return whole
         if rest.low < 0:
             return _atom("div", self, k)
+        if (rows := rest._rows(k)) is not None:
+            row, c, _ = rows
+            return whole + row // (k // c)
         return whole + _atom("div", rest, k)
+
+    def _rows(self, k: int) -> tuple[Expr, int, Expr] | None:
+        """(r, c, e) with self = r · c + e, 0 ≤ e < c and c a divisor of k: a row number and a place in the row."""
+        for c in sorted({abs(v) for v in self.terms.values()}, reverse=True):
+            if 1 < c < k and k % c == 0:
+                row, e = self._split(c)
+                if row.terms and 0 <= e.low and e.top < c:
+                    return row, c, e
+        return None
 
     def __mod__(self, k: int) -> Expr:
         if k == 1:
@@ -84,6 +96,9 @@ class Expr:
         _, rest = self._split(k)
         if 0 <= rest.low and rest.top < k:
             return rest
+        if rest.low >= 0 and (rows := rest._rows(k)) is not None:
+            row, c, e = rows
+            return (row % (k // c)) * c + e
         return _atom("mod", rest if rest.low >= 0 else self, k)
 
     def coefficient(self, name: str) -> int | None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..op import OPS
-from .graph import STRIDED, Graph, Node, contiguous, row_major, strided, through_views
+from .graph import Graph, Node, kernel_operand, through_views
 from .index import Flat, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
@@ -61,10 +61,8 @@ def _bases(n: Node) -> list[tuple[Node, bool]]:
 
 def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
     """(node in memory, element offset, strides) through which kernel node n reads its input i."""
-    layout = strided(i)
-    if layout is not None and ((n.op is not None and n.op.name in STRIDED) or contiguous(i.shape, layout[2])):
-        return layout
-    return i, 0, row_major(i.shape)
+    assert n.op is not None
+    return kernel_operand(n.op, i)
 
 
 class _Scheduler:
