@@ -199,7 +199,7 @@ class Replay:
         else:
             block = self.blocks[k]
             want = self.trace.inputs[k].spec
-            x = np.ascontiguousarray(x, np_dtype(want.dtype))
+            x = np.asarray(x, np_dtype(want.dtype), order="C")
             if x.shape != want.shape:
                 raise ShapeError(f"step: expected input {k} of shape {want.shape}; got {x.shape}.")
             self.engine.queue.upload(block.buffer, x, wait=False)
