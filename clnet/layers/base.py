@@ -20,6 +20,13 @@ from ..state import Generator, Parameter, Variable
 from ..tensor import Operators, Tensor, as_tensor, tensor
 
 
+class Symbolic:
+    """A value of a model that is being written down, not computed: a layer called with one notes the call (see clnet.model)."""
+
+    def wire(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
+        raise NotImplementedError
+
+
 class New:
     """Makes the parameters of a layer in `setup(new)`. `fan_in` scales the default U(−1/√fan_in, 1/√fan_in)."""
 
@@ -113,6 +120,9 @@ class Layer(Configured):
     # --- the trio
     def __call__(self, *inputs: Any) -> Any:
         """forward(*inputs), shapes checked, sizes bound, and remembered for `backward`."""
+        for x in inputs:
+            if isinstance(x, Symbolic):
+                return x.wire(self, inputs)
         inputs = tuple(_input(x) for x in inputs)
         self.bind(*(x.shape for x in inputs if isinstance(x, Operators)))
         output = self.forward(*inputs)
