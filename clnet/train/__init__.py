@@ -1,0 +1,11 @@
+"""Training: data, the trainer and its recorded step, callbacks, histories and checkpoints."""
+
+from . import data
+from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, ModelCheckpoint
+from .data import Batches, Dataset
+from .history import History
+from .metrics import METRICS, metric
+from .trainer import Trainer
+
+__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog", "ModelCheckpoint", "Trainer",
+           "data", "metric"]

@@ -1,0 +1,84 @@
+"""Checkpoints: everything that makes the rest of a run come out the same to the last bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import model_io
+from ..errors import CheckpointError
+
+FORMAT = "clnet checkpoint 1"
+# What a run must have in common with the one that it resumes: other data or batches would be another run.
+SAME = ("seed", "batch_size", "samples", "metrics")
+
+
+def save(trainer: Any, path: str | Path) -> None:
+    """Model, optimizer, random counters, position, history and callbacks' memory. Raises CheckpointError."""
+    loop, optimizer = trainer.loop, trainer.optimizer
+    loop.read()  # so that the losses of the steps behind us are in the history
+    arrays = {f"model.{n}": a for n, a in model_io.values(trainer.model).items()}
+    for k, memory in enumerate(optimizer.memories):
+        arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
+    for k, g in enumerate(trainer.model.generators()):
+        arrays |= {f"random.{k}.key": g.key, f"random.{k}.counter": np.asarray(g.counter.numpy(), np.uint32)}
+    arrays |= {f"history.{n}": a for n, a in trainer.history.arrays().items()}
+    arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.names) + 1)
+    remembered, more = _callbacks(loop.callbacks.all)
+    meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__, "t": str(optimizer.t),
+            "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
+    model_io.write(path, arrays | more, meta)
+
+
+def load(trainer: Any, path: str | Path) -> None:
+    """Puts a run of `fit` where the checkpoint was written. Raises CheckpointError where it is of another model, optimizer or data."""
+    who = f"fit(resume={Path(path).name})"
+    arrays, meta = model_io.read(path)
+    if meta.get("format") != FORMAT:
+        raise CheckpointError(f"{who}: expected a checkpoint ({FORMAT}); got {meta.get('format')!r}; a saved model is for model.load.")
+    try:
+        _load(trainer, arrays, meta, who)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{who}: expected a whole checkpoint; got one without {error}.") from None
+
+
+def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) -> None:
+    loop, optimizer = trainer.loop, trainer.optimizer
+    position, here = json.loads(meta["position"]), loop.position()
+    for name in SAME:
+        if position[name] != here[name]:
+            raise CheckpointError(f"{who}: expected {name} {position[name]!r} as in the run that is resumed; got {here[name]!r}.")
+    if meta["optimizer"] != type(optimizer).__name__:
+        raise CheckpointError(f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; got {type(optimizer).__name__}.")
+    model_io.set_values(trainer.model, _part(arrays, "model."), who)
+    state = {f"{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
+    model_io.check(state, _part(arrays, "optimizer."), who)
+    for name, variable in state.items():
+        model_io.put(variable, arrays[f"optimizer.{name}"])
+    for k, g in enumerate(trainer.model.generators()):
+        g.key = arrays[f"random.{k}.key"].copy()
+        model_io.put(g.counter, arrays[f"random.{k}.counter"])
+    optimizer.t = int(meta["t"])
+    trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))
+    loop.epoch, loop.batch = int(position["epoch"]), int(position["batch"])
+    loop.rows = [tuple(map(float, row)) for row in arrays["epoch.rows"]]
+    for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
+        if remembered["type"] == type(c).__name__ and hasattr(c, "load_state"):
+            c.load_state({**remembered["state"], **_part(arrays, f"callback.{k}.")})
+
+
+def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def _callbacks(callbacks: list[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray[Any, Any]]]:
+    """What callbacks remember: JSON values, and arrays under names."""
+    rows, arrays = [], {}
+    for k, c in enumerate(callbacks):
+        state = c.state() if hasattr(c, "state") else {}
+        arrays |= {f"callback.{k}.{n}": v for n, v in state.items() if isinstance(v, np.ndarray)}
+        rows.append({"type": type(c).__name__, "state": {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}})
+    return rows, arrays

@@ -1,0 +1,183 @@
+"""One run of `fit`: where it is, what waits on the device, what to do when it goes wrong."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..engine import current
+from ..errors import NonFiniteError
+from .callbacks import Callbacks
+from .data import Batch, Batches
+from .diagnose import diagnose
+from .interrupt import Interrupts
+from .step import Snapshot, state
+
+SHOW_EVERY = 0.25  # [s] between two looks at the losses while somebody watches
+
+
+class Loop:
+    """Position (`epoch`, `batch`: how many whole ones are behind), the rows (samples, loss, metrics) of the running epoch, the steps not read yet.
+
+    Between two reads everything a step changes is also kept as it was at the last read, with the batches since: when a
+    number turns out not to be finite, the run goes back there and forward again to the last step that was.
+    """
+
+    def __init__(self, trainer: Any, batches: Batches, validation: Any, epochs: int, callbacks: Any, watched: bool, on_nan: str) -> None:
+        self.trainer, self.batches, self.validation = trainer, batches, validation
+        self.epochs, self.samples = epochs, len(batches.data)
+        self.watched, self.on_nan = watched, on_nan
+        self.epoch = self.batch = 0
+        self.rows: list[tuple[float, ...]] = []
+        self.window: list[Batch] = []
+        self.callbacks = Callbacks(callbacks, trainer)
+        self.snapshot: Snapshot | None = None
+        self.interrupts = Interrupts()
+        self._looked = 0.0
+
+    def position(self) -> dict[str, Any]:
+        """Where the run is, and which run it is."""
+        return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size, "samples": self.samples,
+                "metrics": self.trainer.steps.names}
+
+    def run(self) -> None:
+        """The epochs that are left. Ctrl-C ends them after the last whole step."""
+        history = self.trainer.history
+        before = _moved()
+        try:
+            with self.interrupts:
+                self._begin()
+                while self.epoch < self.epochs and not history.stopped:
+                    self._run_epoch()
+        except KeyboardInterrupt:
+            history.interrupted = True
+            self.read()
+        finally:
+            after = _moved()
+            history.transfers = after - before if after and before else None
+            self.callbacks.call("on_train_end")
+
+    def _begin(self) -> None:
+        self.trainer.steps.meter.filled = 0
+        if self.on_nan != "ignore":
+            self.snapshot = Snapshot(state(self.trainer.model, self.trainer.optimizer))
+            self.snapshot.take()
+        self.callbacks.call("on_train_begin")
+
+    def _run_epoch(self) -> None:
+        started, done = time.perf_counter(), sum(row[0] for row in self.rows)
+        self._looked = started
+        for batch in self.batches.epoch(self.epoch, self.batch):
+            self.step(batch)
+            if self.trainer.steps.meter.filled == self.trainer.steps.meter.rows or self._due():
+                self.read()
+                self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": sum(row[0] for row in self.rows)})
+            self.callbacks.batch_end()
+        self.read()
+        self._close(time.perf_counter() - started, sum(row[0] for row in self.rows) - done)
+
+    def _due(self) -> bool:
+        return self.watched and time.perf_counter() - self._looked > SHOW_EVERY
+
+    def step(self, batch: Batch) -> None:
+        """One whole step: recorded if its shapes are new, then put to the device without a wait."""
+        steps, optimizer = self.trainer.steps, self.trainer.optimizer
+        inputs, y = batch
+        arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
+        replay = steps.train.prepare(*arguments)
+        with self.interrupts.hold():
+            replay(*arguments)
+            optimizer.t += 1
+            steps.meter.filled += 1
+            self.batch += 1
+            self.window.append(batch)
+
+    def read(self) -> None:
+        """Brings the losses since the last read to the host. Raises NonFiniteError, the model being as it was before the bad step."""
+        found = self.trainer.steps.meter.read()
+        self._looked = time.perf_counter()
+        if not len(found):
+            return
+        if self.snapshot is not None:
+            bad = np.flatnonzero(~np.isfinite(found[:, 0]))
+            if len(bad) or not self.snapshot.finite():
+                self._not_finite(found, int(bad[0]) if len(bad) else len(found))
+                return
+            self.snapshot.take()
+        self._keep(found)
+        self.window = []
+
+    def _keep(self, found: Any) -> None:
+        for (_, y), row in zip(self.window, found, strict=False):
+            self.rows.append((float(len(y)), *map(float, row)))
+            self.trainer.history.steps.append(float(row[0]))
+
+    def means(self) -> dict[str, float]:
+        """Of the running epoch, every sample counting once."""
+        weights = [row[0] for row in self.rows]
+        return {name: math.fsum(w * row[k + 1] for w, row in zip(weights, self.rows, strict=True)) / sum(weights) if weights else math.nan
+                for k, name in enumerate(self.trainer.steps.names)}
+
+    def _close(self, seconds: float, samples: float) -> None:
+        """The end of an epoch: validation, its row of the history, callbacks."""
+        logs = {"epoch": self.epoch + 1, **self.means()}
+        if self.validation is not None:
+            logs |= {f"val_{k}": v for k, v in self.trainer.evaluate(self.validation).items()}
+        optimizer = self.trainer.optimizer
+        logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": samples / seconds}
+        self.trainer.history.rows.append(logs)
+        self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
+        self.callbacks.call("on_epoch_end", logs)
+
+    # --- NaN and infinity
+    def _not_finite(self, found: Any, bad: int) -> None:
+        """Goes back to before the first bad step; stops there, or leaves that batch out and goes on."""
+        window, self.window = self.window, []
+        first_step = self.trainer.optimizer.t - len(window)
+        first_batch = self.batch - len(window)
+        bad = self._rewind(window, first_step, first_batch, bad)
+        self.window = window[:bad]
+        self._keep(found[:bad])
+        self.trainer.steps.meter.filled = 0
+        self.window = []
+        assert self.snapshot is not None
+        self.snapshot.take()
+        where = f"step {first_step + bad + 1} (epoch {self.epoch + 1}, batch {first_batch + bad + 1})"
+        message = f"Trainer: expected finite numbers; in {where} {diagnose(self.trainer, window[bad])}"
+        if self.on_nan == "stop":
+            raise NonFiniteError(f"{message}; lower the learning rate, set clip_norm= or mend the data. The model is as it was before this step.")
+        warnings.warn(f"{message}; this batch was left out.", RuntimeWarning, stacklevel=2)
+        self.batch += 1
+        for batch in window[bad + 1 :]:
+            self.step(batch)
+        self.read()
+
+    def _rewind(self, window: list[Batch], first_step: int, first_batch: int, bad: int) -> int:
+        """Replays from the last read up to the first step that leaves something not finite, without it; returns its number in the window."""
+        assert self.snapshot is not None
+
+        def again(count: int, look: bool) -> int:
+            assert self.snapshot is not None
+            self.snapshot.restore()
+            self.trainer.optimizer.t, self.batch, self.trainer.steps.meter.filled = first_step, first_batch, 0
+            for k, batch in enumerate(window[:count]):
+                self.step(batch)
+                if look and not self.snapshot.finite():
+                    return k
+            return count
+
+        again(bad, look=False)
+        if not self.snapshot.finite():  # the loss was finite, its gradient was not
+            bad = again(bad, look=True)
+            again(bad, look=False)
+        self.window = []
+        return min(bad, len(window) - 1)
+
+
+def _moved() -> Any:
+    transfers = getattr(current(), "transfers", None)
+    return transfers.snapshot() if transfers is not None else None

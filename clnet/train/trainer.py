@@ -1,0 +1,133 @@
+"""The Trainer: a model, a loss and an optimizer as one step that is recorded once and replayed on the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..engine.record import infer
+from ..errors import ConfigError
+from ..layers.base import Layer
+from ..model_io import layers
+from ..optimizers.base import Optimizer
+from ..spec import Spec, dtype_name
+from ..tensor import tensor
+from . import checkpoint
+from .callbacks import Progress
+from .data import Batches, Dataset, as_dataset
+from .history import History
+from .loop import Loop
+from .metrics import resolve
+from .step import Steps
+
+
+class Trainer:
+    """Trains any Layer: step = forward, loss, gradients, update, one recorded plan per batch shape.
+
+    loss      a Loss, or a function (output, target) -> scalar tensor
+    metrics   names from `METRICS` or functions (output, target) -> scalar tensor; computed beside the loss, on the device
+    Per step nothing leaves the device: losses and metrics wait there and are read together.
+    """
+
+    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = ("accuracy",)) -> None:
+        for value, kind, name in ((model, Layer, "model"), (optimizer, Optimizer, "optimizer")):
+            if not isinstance(value, kind):
+                raise ConfigError(f"Trainer: expected a {kind.__name__} as {name}; got {value!r}.")
+        if not callable(loss):
+            raise ConfigError(f"Trainer: expected a loss (output, target) -> scalar; got {loss!r}.")
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.steps = Steps(model, loss, resolve(metrics), optimizer)
+        self.history = History()
+        self.loop: Any = None
+
+    def __repr__(self) -> str:
+        return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)})"
+
+    def fit(self, data: Any, epochs: int = 1, batch_size: int = 64, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
+            resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
+        """Trains for `epochs` epochs in all (those of a resumed run count) and returns the History.
+
+        data, validation  a Dataset or a pair (x, y)
+        seed              of the order of the samples
+        resume            a file that Checkpoint wrote: the rest of that run, equal to the last bit on the same device
+        on_nan            "stop" raises NonFiniteError, "skip" leaves the batch out, "ignore" does not look
+        fast_dev_run      one batch of everything, once
+        Ctrl-C returns the History with `interrupted` set, the model as of the last whole step.
+        """
+        if on_nan not in ("stop", "skip", "ignore"):
+            raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
+        if not isinstance(epochs, int) or epochs < 0:
+            raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
+        data, validation = as_dataset(data), None if validation is None else as_dataset(validation)
+        if fast_dev_run:
+            epochs, data, validation = 1, data.take(slice(batch_size)), validation and validation.take(slice(batch_size))
+        self._check(data)
+        self._attach()
+        self.history = History()
+        shown = [*callbacks, Progress()] if verbose else list(callbacks)
+        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, epochs, shown, verbose, on_nan)
+        if resume is not None:
+            checkpoint.load(self, resume)
+        self.loop.run()
+        return self.history
+
+    def evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
+        """Loss and metrics in evaluation mode, every sample counting once."""
+        data = as_dataset(data)
+        if not self.model.built or any(not layer.built for layer in layers(self.model).values()):
+            self._check(data)
+        meter, rows, weights = self.steps.tested, [], []
+        meter.filled = 0
+        for inputs, y in Batches(data, batch_size, shuffle=False):
+            self.steps.test(*inputs, y, np.float32(meter.filled))
+            meter.filled += 1
+            weights.append(len(y))
+            if meter.filled == meter.rows:
+                rows.append(meter.read())
+        table = np.concatenate([*rows, meter.read()])
+        return {name: math.fsum(np.array(weights) * table[:, k]) / sum(weights) for k, name in enumerate(self.steps.names)}
+
+    def predict(self, x: Any, batch_size: int = 256) -> Any:
+        """The model's outputs in evaluation mode, as NumPy arrays (a tuple where it has several)."""
+        inputs = x.x if isinstance(x, Dataset) else x
+        data = as_dataset((inputs, np.zeros(len(inputs[0] if isinstance(inputs, tuple) else inputs), np.int32)))
+        size = min(batch_size, len(data))
+        pieces = []
+        for rows, y in Batches(data, size, shuffle=False):
+            # A short last batch is filled up, so that it needs no plan of its own.
+            full = tuple(np.concatenate([a, np.repeat(a[:1], size - len(a), 0)]) if len(a) < size else a for a in rows)
+            out = self.steps.forward(*full)
+            pieces.append([np.asarray(o.numpy())[: len(y)] for o in (out if isinstance(out, tuple) else (out,))])
+        found = tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
+        return found if isinstance(out, tuple) else found[0]
+
+    def stop(self, why: str = "stopped") -> None:
+        """Ends training after this epoch."""
+        self.history.stopped = why
+
+    def save_checkpoint(self, path: str | Path) -> None:
+        """Everything that `fit(resume=path)` needs. Raises CheckpointError, ConfigError before the first fit."""
+        if self.loop is None:
+            raise ConfigError("save_checkpoint: expected a run; got none; call fit first, or save the model with model.save.")
+        checkpoint.save(self, path)
+
+    def _attach(self) -> None:
+        """Gives the parameters to the optimizer, unless it has just these already: a second fit goes on where the first ended."""
+        held, wanted = self.optimizer.parameters, self.model.parameters()
+        mine = {id(a) for a in self.optimizer.arenas}
+        if {id(p) for p in held} != {id(p) for p in wanted} or any(id(p.arena) not in mine for p in wanted):
+            self.optimizer.attach(wanted)
+            self.optimizer.t = 0
+            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer)
+
+    def _check(self, data: Dataset) -> None:
+        """Builds the model and tries shapes and labels of all data without running anything. Raises ShapeError, DTypeError, DataError."""
+        inputs, y = data.rows(slice(None))
+        specs = [Spec(a.shape, dtype_name(a.dtype)) for a in inputs]
+        outputs = infer(lambda *x: self.model(*x), specs)
+        if len(outputs) == 1 and outputs[0].shape[:1] == y.shape[:1]:
+            infer(lambda o: self.loss(o, tensor(y)), [outputs[0]])
