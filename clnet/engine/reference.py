@@ -46,6 +46,9 @@ class NumpyEngine:
         """The values, at the precision of this engine; nothing is stored."""
         return self._evaluate(tensors)
 
+    def finish(self) -> None:
+        """Nothing is ever in flight."""
+
     def _evaluate(self, tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
         done: dict[int, Any] = {}
 
