@@ -69,6 +69,8 @@ class _Layout:
         named = {"S": self.data, "R": self.result, "OUT_": self.out, "IN_": self.step, "MIN_": tuple(f"({v})" for v in self.least)}
         sizes = {name + axis: v for name, values in named.items() for axis, v in zip("ZYX", values, strict=True)}
         lists = {name: ", ".join(map(str, v)) for name, v in (("TAPS", taps), ("FIRST", first), ("SOURCE", source))}
+        for axis, a in zip("ZYX", range(3), strict=True):
+            lists["OFF_" + axis] = ", ".join(str(t[a]) for p in self.phases for t in p if t is not None)
         return {**sizes, **lists, "T_ALL": len(taps), "JB": j, "ZP": self.span[0], "ROWS": self.rows(j), "PITCH": self.pitch}
 
 
@@ -83,17 +85,20 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     result = size if transposed else tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, a, b, d, k, t in
                                            zip(x.shape[2:], low, high, dilation, taps, stride, strict=True))
     layout = _Layout(x.shape[2:], result, taps, stride, low, dilation, transposed)
+    k = prod(taps)
+    strides = (c * o * k, k, o * k) if transposed else (o * c * k, c * k, k)
+    common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o,
+              "USE_FMA": int(device.runtime != "pocl"), **dict(zip(("W_G", "W_O", "W_C"), strides, strict=True)), "W_K": 1}
+    domain = (x.shape[0], groups * o, prod(result))
+    if device.kind == "gpu":
+        return _gpu(device, layout, common, domain, x.shape[0], groups, o)
     lanes, itemsize = _lanes(device, x.dtype)
     tile = _conv_tile(device, layout, x.shape[0], groups, o, c, lanes, itemsize)
     if tile is None:
         return None
-    k = prod(taps)
-    strides = (c * o * k, k, o * k) if transposed else (o * c * k, c * k, k)
     panels = ceil(o / (tile["NV"] * lanes))
-    common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o, "NV": tile["NV"],
-              "USE_FMA": int(device.runtime != "pocl"), **dict(zip(("W_G", "W_O", "W_C"), strides, strict=True)), "W_K": 1, **layout.defines(tile["JB"])}
+    common |= {"NV": tile["NV"], **layout.defines(tile["JB"])}
     scratch = {"packed": groups * panels * tile["NV"] * lanes * c * common["T_ALL"] * itemsize}
-    domain = (x.shape[0], groups * o, prod(result))
     blocks = ceil(layout.result[1] / (tile["JB"] * layout.out[1]))
     return [_stage("conv_pack", {**common, "VARIANT": "PACK"}, (c, panels, groups), scratch, lanes, final=False),
             _stage("conv", {**common, "VARIANT": "CONV", **tile}, (layout.result[0] * blocks, ceil(panels / tile["OB"]) * groups, x.shape[0]),
@@ -104,7 +109,7 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
     """Stages of conv_weight_gradient, or None where they do not suit."""
     g, x = operands
     o, c, k = g.shape[1] // groups, x.shape[1] // groups, prod(size)
-    if not _suits(device, operands, o) or k > TUNED["taps"]:
+    if device.kind == "gpu" or not _suits(device, operands, o) or k > TUNED["taps"]:
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
     lanes, itemsize = _lanes(device, x.dtype)
@@ -120,16 +125,28 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
             _stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(total / 4096),), scratch, lanes, domain=(total,))]
 
 
+def _gpu(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int, ...], n: int, groups: int, o: int) -> Any:
+    """One stage of work-group tiles; narrow where there are few channels."""
+    bm, tm = (64, 4) if o > 32 else (32, 2)
+    items = (bm // tm) * 16
+    if items > device.max_work_group:
+        return None
+    pixels = n * prod(ceil(r / s) for r, s in zip(layout.result, layout.out, strict=True))
+    defines = {**common, "VARIANT": "TILE", "BM": bm, "TM": tm, "BN": 64, "TN": 4, "BK": 16, **layout.defines(1)}
+    grid = (ceil(o / bm) * ceil(pixels / 64) * items, 1, groups * len(layout.phases))
+    return [_stage("conv_tile", defines, grid, {}, 1, domain=domain, group=(items, 1, 1))]
+
+
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], scratch: dict[str, int], lanes: int, domain: tuple[int, ...] = (),
-           final: bool = True) -> Any:
+           final: bool = True, group: tuple[int, ...] | None = None) -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final)
+    return Stage(kernel, defines, grid, group or (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final)
 
 
 def _suits(device: Any, operands: Any, channels: int) -> bool:
     a, b = operands
-    if device.kind != "cpu" or a.dtype != b.dtype or a.dtype not in ("float32", "float64") or not prod(a.shape) or not prod(b.shape):
+    if a.dtype != b.dtype or a.dtype not in ("float32", "float64") or not prod(a.shape) or not prod(b.shape):
         return False
     lanes, _ = _lanes(device, a.dtype)
     return channels >= lanes * TUNED["lanes"]
