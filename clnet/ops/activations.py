@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..errors import ConfigError
 from ..op import pointwise
 from ..tensor import Tensor, as_tensor
 from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, sigmoid, softplus, square, tanh, where
+from .special import special
 
 F = "float"
 ROOT_HALF, PEAK = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)  # PEAK: the normal density at 0

@@ -57,6 +57,7 @@ def _samples() -> list[Case]:
 @composite(cl="normalize.cl", samples=_samples)
 def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
     """y = ln Σ eˣ − Σ q x, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
+    labels = cast(labels, "int32")
     picked = sum(where(_hit(x, labels), x, 0.0), -1)
     picked = picked if smoothing == 0 else picked * (1.0 - smoothing) + mean(x, -1) * smoothing
     value = where(_known(x, labels), _lse(x) - picked, NAN)
@@ -76,7 +77,7 @@ def _(g: Any, y: Any, x: Any, labels: Any, *, smoothing: float, ignore_index: in
 @composite(cl="normalize.cl", samples=_samples)
 def _cross_entropy_slope(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
     """dx = softmax(x) − q, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
-    low = smoothing / x.shape[-1]
+    labels, low = cast(labels, "int32"), smoothing / x.shape[-1]
     column = reshape(labels, (*labels.shape, 1))
     value = softmax(x) - where(_hit(x, labels), 1.0 - smoothing + low, low)
     return where(equal(column, ignore_index), 0.0, where(_known(x, column), value, NAN))
@@ -117,10 +118,9 @@ def cross_entropy(logits: Any, target: Any, smoothing: float = 0.0, ignore_index
     if x.ndim != target.ndim + 1 or x.shape[:-1] != target.shape:
         raise ShapeError(f"cross_entropy: expected labels of shape {x.shape[:-1]} for logits {x.shape}; got {target.shape}; classes go on the last axis.")
     check_labels("cross_entropy", target, x.shape[-1], ignore_index)
-    labels = cast(target, "int32")
     if weight is None:
-        return _cross_entropy(x, labels, smoothing=float(smoothing), ignore_index=int(ignore_index))
-    return _weighted(x, labels, float(smoothing), int(ignore_index), as_tensor(weight))
+        return _cross_entropy(x, target, smoothing=float(smoothing), ignore_index=int(ignore_index))
+    return _weighted(x, cast(target, "int32"), float(smoothing), int(ignore_index), as_tensor(weight))
 
 
 def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: Any) -> Tensor:
