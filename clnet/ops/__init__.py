@@ -1,8 +1,30 @@
 """Everything differentiable, a module a family."""
 
+from . import random
+from .activations import (
+    ACTIVATIONS,
+    activation,
+    celu,
+    elu,
+    gelu,
+    gelu_tanh,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    mish,
+    relu6,
+    selu,
+    softsign,
+    swish,
+)
+from .attention import attention
+from .conv import conv, conv_transpose
 from .copy import concat, split, stack
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
+from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import einsum, linear, matmul
+from .normalize import batch_norm, batch_norm_train, group_norm, instance_norm, layer_norm, log_softmax, rms_norm, softmax
 from .pointwise import (
     abs,
     add,
@@ -65,7 +87,9 @@ from .pointwise import (
     where,
     zeros,
 )
+from .pool import avg_pool, global_pool, max_pool
 from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
 from .reduce import logsumexp, max, mean, min, positions, prod, sum, var
+from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .view import expand, flip, fold_windows, getitem, pad, permute, reshape, transpose, windows
