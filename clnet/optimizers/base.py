@@ -63,6 +63,10 @@ class Optimizer(Configured):
         """Numbers that depend on the step t = 1, 2, …, besides lr (bias corrections, say), computed in double precision."""
         return {}
 
+    def slots(self) -> tuple[str, ...]:
+        """The state vectors that this configuration needs."""
+        return self.state
+
     # --- how it is driven
     def attach(self, params: list[Parameter]) -> None:
         """Takes charge of the parameters: lays them into one arena per dtype and makes the state vectors."""
@@ -70,7 +74,7 @@ class Optimizer(Configured):
             raise ConfigError(f"{type(self).__name__}: expected a model with parameters; got none.")
         dtypes = list(dict.fromkeys(p.dtype for p in params))
         self.arenas = [Arena([p for p in params if p.dtype == d]) for d in dtypes]
-        self.memories = [{n: Variable(np.zeros(a.size, np.dtype(a.dtype)), f"{type(self).__name__}.{n}") for n in self.state} for a in self.arenas]
+        self.memories = [{n: Variable(np.zeros(a.size, np.dtype(a.dtype)), f"{type(self).__name__}.{n}") for n in self.slots()} for a in self.arenas]
         for arena, memory in zip(self.arenas, self.memories, strict=True):
             self.prepare(arena, memory)
 
@@ -108,7 +112,7 @@ class Optimizer(Configured):
             flat = [F.clip(g, -self.clip_value, self.clip_value) for g in flat]
         if self.clip_norm is not None:
             norm = F.sqrt(sum((F.sum(g * g).astype("float32") for g in flat[1:]), F.sum(flat[0] * flat[0])))
-            flat = [g * F.minimum(self.clip_norm / (norm + 1e-12), 1.0).astype(g.dtype) for g in flat]
+            flat = [g * F.minimum(self.clip_norm / (norm + 1e-6), 1.0).astype(g.dtype) for g in flat]
         return flat
 
     def update(self, params: list[Parameter]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import ops as F
 from ..config import field, fraction, positive
+from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 
@@ -23,6 +24,13 @@ class SGD(Optimizer):
     weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
     nesterov: bool = field(False, doc="look ahead")
 
+    def slots(self) -> tuple[str, ...]:
+        return self.state if self.momentum else ()
+
+    def validate(self) -> None:
+        if self.nesterov and not (self.momentum and not self.dampening):
+            raise ConfigError(f"{type(self).__name__}(nesterov=True): expected a momentum and no dampening; got {self.momentum} and {self.dampening}.")
+
     def scalars(self, t: int) -> dict[str, float]:
         return {"keep": 0.0 if t == 1 else self.momentum, "take": 1.0 if t == 1 else 1.0 - self.dampening}
 
@@ -34,28 +42,61 @@ class SGD(Optimizer):
         return w - h.lr * g
 
 
+class Momentum(SGD):
+    """b ← μb + g;  w ← w − ηb
+
+    Paper: Polyak 1964, USSR Computational Mathematics 4.
+    """
+
+    spec_name = "Momentum"
+    aliases = ()
+    momentum: float = fraction(0.9, doc="μ")
+
+
+class NAG(SGD):
+    """b ← μb + g;  w ← w − η(g + μb)
+
+    Paper: Nesterov 1983; Sutskever, Martens, Dahl, Hinton 2013, ICML.
+    """
+
+    spec_name = "NAG"
+    aliases = ("Nesterov", "NesterovAcceleratedGradient")
+    momentum: float = fraction(0.9, doc="μ")
+    nesterov: bool = field(True, doc="look ahead")
+
+
 class Adam(Optimizer):
     """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← w − η · m̂ / (√v̂ + ε), with g ← g + λw first.
 
-    Paper: Kingma & Ba 2015, arXiv:1412.6980.
+    With amsgrad v̂ is taken of the largest v so far.
+    Paper: Kingma & Ba 2015, arXiv:1412.6980; amsgrad: Reddi, Kale, Kumar 2018, arXiv:1904.09237.
     """
 
     spec_name = "Adam"
-    state = ("m", "v")
+    state = ("m", "v", "vmax")
     lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
     eps: float = positive(1e-8, doc="ε, keeps the quotient away from zero")
     weight_decay: float = field(0.0, doc="λ, coupled: part of the gradient", ge=0)
+    amsgrad: bool = field(False, doc="whether steps never grow because a large gradient is forgotten")
+
+    def slots(self) -> tuple[str, ...]:
+        return self.state if self.amsgrad else self.state[:2]
 
     def scalars(self, t: int) -> dict[str, float]:
         return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        g = g + self.weight_decay * w if self.weight_decay else g
+        return self.adapted(w, g + self.weight_decay * w if self.weight_decay else g, s, h)
+
+    def adapted(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        """w after the step along the mean gradient over the root of the mean square."""
         s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = self.b2 * s.v + (1 - self.b2) * g * g
-        return w - h.lr * (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps)
+        s.v = v = self.b2 * s.v + (1 - self.b2) * g * g
+        if self.amsgrad:
+            s.vmax = v = F.maximum(s.vmax, v)
+        return w - h.lr * (s.m * h.r) / (F.sqrt(v * h.s) + self.eps)
 
 
 class AdamW(Adam):
@@ -68,9 +109,18 @@ class AdamW(Adam):
     weight_decay: float = field(0.01, doc="λ, decoupled", ge=0)
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = self.b2 * s.v + (1 - self.b2) * g * g
-        return w * (1 - h.lr * self.weight_decay) - h.lr * (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps)
+        return self.adapted(w * (1 - h.lr * self.weight_decay), g, s, h)
+
+
+class AMSGrad(Adam):
+    """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  u ← max(u, v);  w ← w − η · m̂ / (√û + ε)
+
+    Paper: Reddi, Kale, Kumar 2018, arXiv:1904.09237.
+    """
+
+    spec_name = "AMSGrad"
+    aliases = ("AMSGradOptimizer",)
+    amsgrad: bool = field(True, doc="whether steps never grow because a large gradient is forgotten")
 
 
 class RMSprop(Optimizer):
@@ -87,6 +137,9 @@ class RMSprop(Optimizer):
     momentum: float = fraction(0.0, doc="μ")
     centered: bool = field(False, doc="subtract the squared mean gradient")
     weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
+
+    def slots(self) -> tuple[str, ...]:
+        return ("v", *(("ga",) if self.centered else ()), *(("buf",) if self.momentum else ()))
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         g = g + self.weight_decay * w if self.weight_decay else g
