@@ -34,7 +34,8 @@ class TransformerEncoderBlock(Layer):
     causal: bool = field(False, doc="whether a position sees only itself and those before it")
     signature = "N T d_model -> N T d_model"
     examples = [(dict(d_model=4, num_heads=2, d_ff=6, dropout=0.0), [(2, 3, 4)]),
-                (dict(num_heads=2, d_ff=6, dropout=0.2, activation="gelu", norm_first=True, causal=True, bias=False), [(2, 3, 4)])]
+                (dict(num_heads=2, d_ff=6, dropout=0.0, activation="gelu", norm_first=True, causal=True, bias=False), [(2, 3, 4)]),
+                (dict(num_heads=2, d_ff=6, dropout=0.2), [(2, 3, 4)])]
 
     def setup(self, new: New) -> None:
         d = self.d_model or 0
