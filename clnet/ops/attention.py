@@ -9,7 +9,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor, as_tensor
 from .matmul import matmul
 from .normalize import _softmax, masked
-from .pointwise import arange, where
+from .pointwise import arange, bit_and
 from .view import expand, reshape, transpose
 
 
@@ -28,11 +28,14 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     _check(q, k, v)
     (n, h, t), (hk, s), e = q.shape[:3], k.shape[1:3], v.shape[3]
     scores = attention_scores(q, k, scale)
+    allowed = causal_mask(t, s) if causal else None
     if mask is not None:
-        scores = masked(scores, _mask(as_tensor(mask), scores))
-    if causal:
-        scores = where(causal_mask(t, s), scores, -math.inf)
-    weights = _softmax(scores, axis=-1)
+        mask = _mask(as_tensor(mask), scores)
+        if causal and mask.dtype == "bool":
+            allowed = bit_and(mask, allowed)
+        else:
+            scores = masked(scores, mask)
+    weights = _softmax(masked(scores, allowed), axis=-1)
     return reshape(matmul(reshape(weights, (n, hk, h // hk * t, s)), v), (n, h, t, e))
 
 

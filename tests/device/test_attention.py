@@ -1,4 +1,4 @@
-"""Attention, recurrent cells and scan: PyTorch's values and gradients, masks, long loops."""
+"""Attention, recurrent cells and scan: PyTorch's values and gradients, masks, long """
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
 from clnet.errors import ShapeError
-from clnet.ops import attention as attention_ops
-from clnet.ops import scan as loops
+from clnet.ops.attention import attention
+from clnet.ops.scan import gru_cell, lstm_cell, recur, rnn_cell, scan, zero_state
 from clnet.tensor import realize, tensor
 
 pytestmark = pytest.mark.device
@@ -46,7 +46,7 @@ def test_attention_is_pytorchs(device: Any, case: Any) -> None:
         allowed &= np.arange(s)[None] <= np.arange(t)[:, None] + s - t
     xs = [tensor(a) for a in arrays]
     ts = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in arrays]
-    y = attention_ops.attention(*xs, mask=mask, causal=causal)
+    y = attention(*xs, mask=mask, causal=causal)
     theirs = torch.nn.functional.scaled_dot_product_attention(*ts, attn_mask=torch.tensor(allowed), enable_gqa=True)
     g = normal(*y.shape)
     (theirs * torch.tensor(g)).sum().backward()
@@ -61,17 +61,17 @@ def test_rows_with_nothing_to_attend_give_zero(device: Any) -> None:
     q, k, v = (tensor(normal(1, 2, 4, 8)) for _ in range(3))
     mask = np.ones((4, 4), bool)
     mask[1] = False
-    y = attention_ops.attention(q, k, v, mask=tensor(mask))
+    y = attention(q, k, v, mask=tensor(mask))
     assert (y.numpy()[:, :, 1] == 0).all() and (y.numpy()[:, :, 0] != 0).all()
     for g in gradients(F.sum(y * y), [q, k, v]):
         assert np.isfinite(g.numpy()).all()
     added = np.where(mask, 0, -np.inf).astype(np.float32)
-    near(attention_ops.attention(q, k, v, mask=tensor(added)).numpy(), y.numpy())
+    near(attention(q, k, v, mask=tensor(added)).numpy(), y.numpy())
 
 
 def test_attention_of_large_scores(device: Any) -> None:
     q, k, v = (tensor(a) for a in (1e4 * normal(1, 1, 4, 8), normal(1, 1, 6, 8), normal(1, 1, 6, 8)))
-    y = attention_ops.attention(q, k, v)
+    y = attention(q, k, v)
     best = np.argmax(q.numpy() @ k.numpy().swapaxes(-1, -2), -1)[0, 0]
     near(y.numpy()[0, 0], v.numpy()[0, 0][best], 1e-4)
 
@@ -81,18 +81,18 @@ def test_attention_launches(device: Any) -> None:
     if not hasattr(device, "plans"):
         pytest.skip("the NumPy engine has no launches")
     q, k, v = (tensor(normal(2, 4, 16, 8)) for _ in range(3))
-    assert len(explain(attention_ops.attention(q, k, v)).launches) == 3
-    assert len(explain(attention_ops.attention(q, k, v, mask=tensor(np.ones((16, 16), bool)), causal=True)).launches) == 3
+    assert len(explain(attention(q, k, v)).launches) == 3
+    assert len(explain(attention(q, k, v, mask=tensor(np.ones((16, 16), bool)), causal=True)).launches) == 3
 
 
 def test_attention_refuses() -> None:
     q = tensor(normal(1, 3, 4, 8))
     with pytest.raises(ShapeError, match="multiple of key heads"):
-        attention_ops.attention(q, normal(1, 2, 4, 8), normal(1, 2, 4, 8))
+        attention(q, normal(1, 2, 4, 8), normal(1, 2, 4, 8))
     with pytest.raises(ShapeError, match="broadcasts to"):
-        attention_ops.attention(q, q, q, mask=np.ones((5, 5), bool))
+        attention(q, q, q, mask=np.ones((5, 5), bool))
     with pytest.raises(ShapeError, match="4 axes"):
-        attention_ops.attention(normal(4, 8), normal(4, 8), normal(4, 8))
+        attention(normal(4, 8), normal(4, 8), normal(4, 8))
 
 
 @pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
@@ -101,7 +101,7 @@ def test_recurrent_layers_are_pytorchs(device: Any, name: str, reverse: bool) ->
     torch = pytest.importorskip("torch", reason="the oracle is PyTorch")
     t, b, i, h = 5, 3, 4, 6
     module = getattr(torch.nn, name)(i, h).double()
-    cell = {"RNN": loops.rnn_cell, "LSTM": loops.lstm_cell, "GRU": loops.gru_cell}[name]
+    cell = {"RNN": rnn_cell, "LSTM": lstm_cell, "GRU": gru_cell}[name]
     x, g = normal(t, b, i), normal(t, b, h)
     theirs_x = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     theirs = module(theirs_x.flip(0) if reverse else theirs_x)[0]
@@ -109,7 +109,7 @@ def test_recurrent_layers_are_pytorchs(device: Any, name: str, reverse: bool) ->
     (theirs * torch.tensor(g)).sum().backward()
     weights = [tensor(p.detach().numpy().astype(np.float32)) for p in module.parameters()]
     mine = tensor(x)
-    y, _ = loops.recur(cell, mine, loops.zero_state(cell, b, h), *weights, reverse=reverse)
+    y, _ = recur(cell, mine, zero_state(cell, b, h), *weights, reverse=reverse)
     found = gradients(F.sum(y * tensor(g)), [mine, *weights])
     realize(y, *found)
     near(y.numpy(), theirs.detach().numpy())
@@ -122,9 +122,9 @@ def test_lengths_hold_the_state(device: Any) -> None:
     t, b, h, lengths = 6, 3, 5, np.array([6, 2, 4])
     x, w_ih, w_hh = normal(t, b, h), normal(h, h), normal(h, h)
     for reverse in (False, True):
-        y, last = loops.recur(loops.rnn_cell, x, loops.zero_state(loops.rnn_cell, b, h), w_ih, w_hh, reverse=reverse, lengths=lengths)
+        y, last = recur(rnn_cell, x, zero_state(rnn_cell, b, h), w_ih, w_hh, reverse=reverse, lengths=lengths)
         for k, n in enumerate(lengths):
-            alone, end = loops.recur(loops.rnn_cell, x[:n, k : k + 1], loops.zero_state(loops.rnn_cell, 1, h), w_ih, w_hh, reverse=reverse)
+            alone, end = recur(rnn_cell, x[:n, k : k + 1], zero_state(rnn_cell, 1, h), w_ih, w_hh, reverse=reverse)
             near(y.numpy()[:n, k], alone.numpy()[:, 0])
             near(last.numpy()[k], end.numpy()[0])
             assert (y.numpy()[n:, k] == 0).all()
@@ -135,15 +135,15 @@ def test_a_step_is_a_product_and_a_map(device: Any) -> None:
         pytest.skip("the NumPy engine has no launches")
     t, b, h = 8, 16, 24
     x = tensor(normal(t, b, h))
-    for cell, gates, each in ((loops.rnn_cell, 1, 1), (loops.lstm_cell, 4, 2), (loops.gru_cell, 3, 2)):
-        y, _ = loops.recur(cell, x, loops.zero_state(cell, b, h), normal(gates * h, h), normal(gates * h, h))
+    for cell, gates, each in ((rnn_cell, 1, 1), (lstm_cell, 4, 2), (gru_cell, 3, 2)):
+        y, _ = recur(cell, x, zero_state(cell, b, h), normal(gates * h, h), normal(gates * h, h))
         assert len(explain(y).launches) <= each * t + 4
 
 
 def test_a_thousand_steps(device: Any) -> None:
     """No recursion anywhere: recording, differentiating, planning."""
     x = tensor(normal(1000, 2))
-    last, ys = loops.scan(lambda s, x: (0.9 * s + x, s), tensor(np.zeros(2, np.float32)), x)
+    last, ys = scan(lambda s, x: (0.9 * s + x, s), tensor(np.zeros(2, np.float32)), x)
     (g,) = gradients(F.sum(last), [x])
     want, s = [], np.zeros(2)
     for row in x.numpy():
@@ -156,9 +156,9 @@ def test_a_thousand_steps(device: Any) -> None:
 
 def test_scan_over_several_series(device: Any) -> None:
     a, b = tensor(normal(4, 3)), tensor(normal(4, 3))
-    (p, q), ys = loops.scan(lambda s, x: ((s[0] + x[0], s[1] * x[1]), s[0] * s[1]), (tensor(np.zeros(3, "f4")), tensor(np.ones(3, "f4"))), (a, b))
+    (p, q), ys = scan(lambda s, x: ((s[0] + x[0], s[1] * x[1]), s[0] * s[1]), (tensor(np.zeros(3, "f4")), tensor(np.ones(3, "f4"))), (a, b))
     near(p.numpy(), a.numpy().sum(0))
     near(q.numpy(), b.numpy().prod(0))
     assert ys.shape == (4, 3)
     with pytest.raises(ShapeError, match="one length"):
-        loops.scan(lambda s, x: (s, s), a[0], (a, b[:2]))
+        scan(lambda s, x: (s, s), a[0], (a, b[:2]))
