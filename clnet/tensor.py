@@ -197,8 +197,8 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     if op.args and len(inputs) != len(op.args):
         raise ShapeError(f"{op.name}: expected {len(op.args)} operands ({', '.join(op.args)}); got {len(inputs)}.")
     known = [as_tensor(i).dtype for i in inputs if isinstance(i, (Operators, np.ndarray, np.generic))]
-    like = promote(*known) if known else None
-    if op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
+    like = promote(*known) if 0 < len(known) < len(inputs) else None
+    if like and op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
         like = promote(*known[1:])
     tensors = tuple(as_tensor(i, like) for i in inputs)
     spec = op.infer(*(t.spec for t in tensors), **attrs)

@@ -16,6 +16,9 @@ from .graph import Node
 from .index import Condition, Expr, Flat, Index, variables
 
 PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
+# ~x, hidden from the compiler behind a number that only the launch knows to be 0: Intel's CPU compiler (2026.0) gives wrong
+# values or illegal instructions where a loop holds both ~x and max(x, y) of 32-bit and wider integers.
+ALL_ONES = "(x ^ (T)(-1 - (int)get_global_offset(0)))"
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
     real = ct.REGISTER[dtype] in ("float", "double")
     integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
-               "INVERT": "(x ^ 1)" if dtype == "bool" else "(~x)", "FLOORDIV": f"floordiv_{ctype}(x, y)",
+               "INVERT": "(x ^ 1)" if dtype == "bool" else ALL_ONES, "FLOORDIV": f"floordiv_{ctype}(x, y)",
                "FLOORMOD": f"floormod_{ctype}(x, y)"}
     floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)", "INVERT": ""}
     for word, value in (floating if real else integer).items():
