@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
         return sub
 
     add("devices", _devices, "list the devices found and the one that is chosen")
-    add("doctor", _doctor, "say what was looked for, what was found, and how to mend it").add_argument("--test", action="store_true", help="run the self-test on every device")
+    doctor = add("doctor", _doctor, "say what was looked for, what was found, and how to mend it")
+    doctor.add_argument("--test", action="store_true", help="run the self-test on every device")
     _train_options(add("train", _train, "train on built-in data"))
     _status_options(add("status", _status, "run every check and write the status tables"))
     _parity_options(add("parity", _parity, "compare a model or layer with the float64 reference, layer by layer"))
@@ -42,8 +43,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _device_option(sub: argparse.ArgumentParser, many: bool = False) -> None:
-    more = {"action": "append"} if many else {}
-    sub.add_argument("--device", metavar="KEY", help="intel, pocl, gpu, a number or a part of a name (default: the best)" + ("; may be given twice" if many else ""), **more)  # type: ignore[arg-type]
+    text = "intel, pocl, gpu, a number or a part of a name (default: the best)" + ("; may be given twice" if many else "")
+    sub.add_argument("--device", metavar="KEY", help=text, action="append" if many else "store")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(n) for n in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"expected positive sizes with commas between, as in 32,1,8,8; got {text!r}")
+    return sizes
 
 
 def _train_options(sub: argparse.ArgumentParser) -> None:
@@ -62,6 +73,7 @@ def _status_options(sub: argparse.ArgumentParser) -> None:
 
 def _parity_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", nargs="?", default="digits-cnn", metavar="MODEL.json|LAYER|digits-cnn")
+    sub.add_argument("--shape", type=_shape, metavar="N,C,...", help="shape of the input, with the batch, for a .json model")
     sub.add_argument("--html", action="store_true", help="write a page with plots as well")
     sub.add_argument("--folder", type=Path, default=Path("reports"), help="where plots and pages go (default: reports)")
     _device_option(sub)
@@ -126,7 +138,7 @@ def _status(args: argparse.Namespace) -> int:
 def _parity(args: argparse.Namespace) -> int:
     from .workbench import parity
 
-    return parity.main(args.model, _use(args.device), args.folder, html=args.html)
+    return parity.main(args.model, _use(args.device), args.folder, html=args.html, shape=args.shape)
 
 
 def _bench(args: argparse.Namespace) -> int:

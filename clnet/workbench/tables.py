@@ -91,7 +91,8 @@ def write(rows: list[dict[str, Any]], folder: Path, command: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     order = {(g.kind, g.spec_name): k for kind in catalog.KINDS for k, g in enumerate(catalog.goals(kind))}
     devices = list(dict.fromkeys(r["device"] for r in rows))
-    rows = sorted(rows, key=lambda r: (catalog.KINDS.index(r["kind"]), devices.index(r["device"]), order.get((r["kind"], r["spec_name"]), 999), r["family"], r["name"]))
+    rows = sorted(rows, key=lambda r: (catalog.KINDS.index(r["kind"]), devices.index(r["device"]), order.get((r["kind"], r["spec_name"]), 999),
+                                       r["family"], r["name"]))
     _save(folder / "status.json", "[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
     for kind, name in FILES.items():
         _save(folder / name, page(kind, [r for r in rows if r["kind"] == kind], command))
@@ -118,11 +119,12 @@ def page(kind: str, rows: Sequence[dict[str, Any]], command: str) -> str:
         green = sum(all(r[a] in (YES, NONE) for a in ASPECTS) for r in here)
         parts.append(f"## {cell(device)}, driver {cell(driver)}{', measured on ' + date if date else ''}\n\n"
                      f"{len(own)} names: {len(here)} there, {green} of them green in every column, {len(own) - len(here)} not there yet.")
-        parts.append(markdown(_shown(r) for r in own))
+        parts.append(markdown(shown(r) for r in own))
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it stands in tables: glyphs for verdicts."""
     out = {"name": row["name"], "specification": row["spec_name"], "family": row["family"]}
     out |= {a: GLYPH[row[a]] for a in ASPECTS}
     out |= {title: "" if row[k] is None else row[k] if k == "kernels" else f"{row[k]:.3f}" for k, title in NUMBERS.items()}

@@ -1,0 +1,67 @@
+"""The bench's networks in PyTorch, as its own users write them. The module is handed in: PyTorch is never a dependency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RESNET20 = ((16, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 64, 1))
+
+
+def mlp(torch: Any) -> Any:
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+def cnn(torch: Any) -> Any:
+    nn = torch.nn
+    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def resnet20(torch: Any) -> Any:
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, i: int, o: int, stride: int) -> None:
+            super().__init__()
+            first, second = nn.Conv2d(i, o, 3, stride, 1, bias=False), nn.Conv2d(o, o, 3, 1, 1, bias=False)
+            self.body = nn.Sequential(first, nn.BatchNorm2d(o), nn.ReLU(), second, nn.BatchNorm2d(o))
+            same = stride == 1 and i == o
+            self.short = nn.Identity() if same else nn.Sequential(nn.Conv2d(i, o, 1, stride, bias=False), nn.BatchNorm2d(o))
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.body(x) + self.short(x))
+
+    return nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), *(Block(*b) for b in RESNET20),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def lstm(torch: Any) -> Any:
+    nn = torch.nn
+
+    class Last(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.out = nn.LSTM(64, 128, batch_first=True), nn.Linear(128, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(self.lstm(x)[0][:, -1])
+
+    return Last()
+
+
+def gpt(torch: Any, width: int = 128, heads: int = 4, depth: int = 4, tokens: int = 96, length: int = 128) -> Any:
+    nn = torch.nn
+
+    class GPT(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.position = nn.Embedding(tokens, width), nn.Parameter(torch.zeros(length, width))
+            block = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, batch_first=True, norm_first=True, activation="gelu")
+            self.blocks, self.out = nn.TransformerEncoder(block, depth, enable_nested_tensor=False), nn.Linear(width, tokens)
+
+        def forward(self, x: Any) -> Any:
+            mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+            return self.out(self.blocks(self.embed(x) + self.position, mask=mask, is_causal=True))
+
+    return GPT()

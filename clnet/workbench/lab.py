@@ -1,0 +1,62 @@
+"""`clnet lab`: JupyterLab on the notebooks, for this machine's browser only."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from ..errors import ConfigError, DataError
+
+COPY = Path("clnet-notebooks")
+
+
+def main(ip: str, port: int = 0, *, browser: bool = True) -> int:
+    """Starts the server and waits for it; its exit status."""
+    command = arguments(ip, port, notebooks(), browser=browser)
+    return subprocess.call(command)
+
+
+def arguments(ip: str, port: int, folder: Path, *, browser: bool = True) -> list[str]:
+    """The command line. ConfigError for an address that other machines can reach: a notebook server runs what it is sent."""
+    if not _is_loopback(ip):
+        raise ConfigError(f"lab: expected an address of this machine (127.0.0.1); got {ip!r}; to reach it from elsewhere, use ssh -L 8888:127.0.0.1:PORT.")
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ConfigError("lab: expected JupyterLab; it is not installed; pip install jupyterlab.")
+    options = {"ServerApp.port": port or free_port(ip), "ServerApp.port_retries": 0, "IdentityProvider.token": secrets.token_urlsafe(24),
+               "ServerApp.root_dir": folder.resolve(), "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate", "LabApp.news_url": None}
+    return [sys.executable, "-m", "jupyterlab", f"--ip={ip}", *(["--no-browser"] if not browser else []), *(f"--{k}={v}" for k, v in options.items())]
+
+
+def _is_loopback(ip: str) -> bool:
+    try:
+        return ip == "localhost" or ipaddress.ip_address(ip).is_loopback
+    except ValueError:
+        return False
+
+
+def free_port(ip: str) -> int:
+    """A port that nobody listens on."""
+    with socket.create_server((ip, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def notebooks(start: Path | None = None) -> Path:
+    """The checkout's notebooks, or a copy of the shipped ones in ./clnet-notebooks; files that are there already stay as they are."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent / "notebooks"
+    if (package.parent / "pyproject.toml").is_file() and checkout.is_dir():
+        return checkout
+    shipped, target = package / "notebooks", (start or Path.cwd()) / COPY
+    if not shipped.is_dir():
+        raise DataError(f"lab: expected the notebooks in {shipped.parent.name}/{shipped.name}; got none; install clnet again.")
+    target.mkdir(exist_ok=True)
+    for path in sorted(shipped.glob("*.ipynb")):
+        if not (target / path.name).exists():
+            shutil.copy(path, target / path.name)
+    return target

@@ -1,0 +1,231 @@
+"""A model or layer on a device and on the float64 reference, side by side: every layer's output and gradient, and where they part first."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import ops as F
+from ..autodiff import gradients
+from ..config import parse_json
+from ..errors import ConfigError
+from ..layers.base import Layer, no_tape
+from ..spec import is_float, np_dtype
+from ..state import Parameter, capture
+from ..tensor import Tensor, tensor
+from . import checks, probe, registry, tables
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One value of the network on both engines. error: |a − b| / (1 + |b|), over its elements; ulp likewise."""
+
+    pass_: str
+    name: str
+    shape: tuple[int, ...]
+    error: Array = field(repr=False)
+    ulp: Array = field(repr=False)
+    allowed: float
+
+    @property
+    def ok(self) -> bool:
+        return bool(np.max(self.error, initial=0.0) <= self.allowed)
+
+    def row(self) -> dict[str, Any]:
+        """Numbers for a table."""
+        return {"pass": self.pass_, "where": self.name, "shape": "×".join(map(str, self.shape)) or "scalar",
+                "max error": f"{np.max(self.error, initial=0.0):.2g}", "median error": f"{np.median(self.error) if self.error.size else 0.0:.2g}",
+                "max ulp": f"{np.max(self.ulp, initial=0.0):.3g}", "median ulp": f"{np.median(self.ulp) if self.ulp.size else 0.0:.3g}",
+                "allowed": f"{self.allowed:.2g}", "": "✅" if self.ok else "❌"}
+
+
+@dataclass(frozen=True)
+class Parity:
+    """All places in the order they are computed: outputs forward, then gradients backward."""
+
+    name: str
+    device: str
+    places: list[Place]
+
+    @property
+    def first(self) -> Place | None:
+        """Where device and reference part first; None if they do not."""
+        return next((p for p in self.places if not p.ok), None)
+
+    def __str__(self) -> str:
+        p = self.first
+        verdict = "no divergence" if p is None else f"first divergence: {p.name}, {p.pass_}, error {np.max(p.error):.2g} (allowed {p.allowed:.2g})"
+        return f"{self.name} on {self.device}: {len(self.places)} values compared, {verdict}"
+
+    def markdown(self) -> str:
+        return tables.markdown(p.row() for p in self.places)
+
+    def plots(self) -> dict[str, bytes]:
+        """PNG histograms of the errors, forward and backward."""
+        from . import plots
+
+        out = {}
+        for name in ("forward", "backward"):
+            some = [p for p in self.places if p.pass_ == name]
+            if some:
+                out[name] = plots.histograms({p.name: np.ravel(p.error) for p in some}, f"{self.name}, {name}, {self.device}", max(p.allowed for p in some))
+        return out
+
+
+@contextlib.contextmanager
+def listening(root: Layer) -> Iterator[list[tuple[str, Tensor]]]:
+    """Collects (path, output) of every call of a layer below the root, in order."""
+    names = {id(layer): path for path, layer in descendants(root)}
+    heard: list[tuple[str, Tensor]] = []
+    original = Layer.__call__
+
+    def call(self: Layer, *inputs: Any) -> Any:
+        y = original(self, *inputs)
+        if id(self) in names:
+            outputs = probe.outputs_of(y)
+            heard.extend((names[id(self)] + (f"[{k}]" if len(outputs) > 1 else ""), t) for k, t in enumerate(outputs))
+        return y
+
+    Layer.__call__ = call  # type: ignore[method-assign]
+    try:
+        yield heard
+    finally:
+        Layer.__call__ = original  # type: ignore[method-assign]
+
+
+def descendants(root: Layer, prefix: str = "") -> list[tuple[str, Layer]]:
+    """The root and every layer in it, by path and class."""
+    found = [(f"{prefix or type(root).__name__}" if not prefix else f"{prefix} {type(root).__name__}", root)]
+    for name, child in root.children().items():
+        path = prefix.split(" ")[0] if prefix else ""
+        found += descendants(child, f"{path}.{name}" if path else name)
+    return found
+
+
+def compare(model: Layer, inputs: Sequence[Array], engine: Any = None, name: str = "") -> Parity:
+    """Runs the model on the engine and on the reference from the same weights and inputs; nothing of the model changes."""
+    from ..engine import current
+
+    engine = engine if engine is not None else current()
+    xs = [tensor(x, "float32" if np.asarray(x).dtype == np.float64 else None) for x in inputs]
+    with listening(model) as heard, no_tape(), capture() as changed:
+        y = model(*xs)
+        heard = _distinct(heard)
+        total = _total(probe.outputs_of(y))
+        backward = _gradients(total, heard, xs, model) if total is not None else []
+        outputs = [t for _, t in heard] + [g for _, g in backward]
+        got, want = engine.values(outputs), checks.oracle().values(outputs)
+    for variable, old in changed.items():
+        variable._tensor = old
+    passes = ["forward"] * len(heard) + ["backward"] * len(backward)
+    names = [n for n, _ in heard] + [n for n, _ in backward]
+    places = [_place(p, n, g, w, t) for p, n, g, w, t in zip(passes, names, got, want, outputs, strict=True)]
+    return Parity(name or type(model).__name__, engine.device.key, places)
+
+
+def _distinct(heard: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """One entry a tensor: a wrapper that returns its child's output adds nothing. Several calls of a layer are numbered."""
+    seen: dict[int, str] = {}
+    counts: dict[str, int] = {}
+    out = []
+    for name, t in heard:
+        if id(t) not in seen:
+            seen[id(t)] = name
+            counts[name] = counts.get(name, 0) + 1
+            out.append((name if counts[name] == 1 else f"{name} call {counts[name]}", t))
+    return out
+
+
+def _total(ys: Sequence[Tensor]) -> Tensor | None:
+    """Σ u · y for fixed random u: a scalar through which every output is differentiated."""
+    rng = np.random.default_rng(5)
+    parts = [F.sum(y * tensor(rng.standard_normal(y.shape), y.dtype)) for y in ys if is_float(y.dtype)]
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def _gradients(total: Tensor, heard: list[tuple[str, Tensor]], xs: Sequence[Tensor], model: Layer) -> list[tuple[str, Tensor]]:
+    """Gradients of every layer's output from the last to the first, then of parameters and inputs."""
+    found = []
+    for name, t in reversed(heard):
+        # One target at a time: the walk stops at its targets, and would never see what lies behind them.
+        g = gradients(total, [t], allow_unused=True)[0] if is_float(t.dtype) else None
+        if g is not None:
+            found.append((f"∂ {name}", g))
+    leaves = [(f"∂ {n}", v.tensor) for n, v in model.variables().items() if isinstance(v, Parameter) and v.trainable]
+    leaves += [(f"∂ input {k}", x) for k, x in enumerate(xs) if is_float(x.dtype)]
+    pulled = gradients(total, [t for _, t in leaves], allow_unused=True)
+    return found + [(n, g) for (n, _), g in zip(leaves, pulled, strict=True) if g is not None]
+
+
+def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
+    with np.errstate(all="ignore"):
+        a, b = got.astype(np.float64), np.asarray(want, np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        error = np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / (1 + np.abs(b)), nan=np.inf))
+        if is_float(t.dtype):
+            step = np.spacing(np.maximum(np.abs(b), 1e-30).astype(np_dtype(t.dtype) if t.dtype != "bfloat16" else np.float32)).astype(np.float64)
+            ulp = np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / step, nan=np.inf))
+        else:
+            ulp = np.zeros_like(error)
+    return Place(pass_, name, t.shape, error, ulp, checks.allowance([t]) if is_float(t.dtype) else 0.0)
+
+
+# --- what is compared
+def resolve(what: str, shape: Sequence[int] | None = None) -> tuple[Layer, list[Array]]:
+    """A model and inputs for it: "digits-cnn" (mlp, lstm, transformer), a layer's name, or a JSON file. ConfigError otherwise."""
+    if what.startswith("digits-"):
+        return digits(what.removeprefix("digits-"))
+    if what.endswith(".json"):
+        return _from_json(Path(what), shape)
+    subject = registry.find(what, ["layer"])
+    if subject is None:
+        raise ConfigError(f"parity: expected digits-cnn, the name of a layer or a .json file; got {what!r}; `clnet status` lists the layers.")
+    if not subject.thing.examples:
+        raise ConfigError(f"parity: expected a layer with an example; got {subject.name}, which has none; write it as a .json model and pass --shape.")
+    return registry.make_layer(subject.thing)
+
+
+def digits(model: str) -> tuple[Layer, list[Array]]:
+    """An example network of `train_digits` and a batch of digits."""
+    from ..train import data, examples
+
+    network = examples.digits_model(model)
+    batch = np.asarray(data.load("digits").x[:32], np.float32)
+    return network, [batch]
+
+
+def _from_json(path: Path, shape: Sequence[int] | None) -> tuple[Layer, list[Array]]:
+    from .. import model as models
+
+    config = parse_json(path.read_text(encoding="utf-8"), str(path))
+    if not shape:
+        raise ConfigError(f"parity: expected the shape of an input for {path.name}; got none; pass --shape 32,1,8,8, say.")
+    network = models.Model.from_config(config) if hasattr(models.Model, "from_config") else Layer.from_config(config)
+    return network, registry.draw([tuple(shape)], path.stem)
+
+
+def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None) -> int:
+    """Prints the table; with html writes a page with plots. Exit status 1 where device and reference part."""
+    registry.load_all()
+    model, inputs = resolve(what, shape)
+    found = compare(model, inputs, engine, what)
+    print(found.markdown())
+    print(found)
+    if html:
+        from . import page
+
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"parity-{page.file_name(what)}.html"
+        path.write_text(page.render(f"Parity of {what}", str(found), [page.parity_section(found)]), encoding="utf-8")
+        print(f"written: {path}", file=sys.stderr)
+    return int(found.first is not None)
+
+
