@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import json
 import math
+import reprlib
 from typing import Any, ClassVar
 
 import pydantic
@@ -15,6 +16,7 @@ from .errors import ClnetError, ConfigError
 
 CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
 LIMIT = 1 << 20  # [bytes] a larger JSON text is not a configuration
+DEPTH = 64  # levels; Python's stack ends at a few hundred
 
 
 def field(default: Any = dataclasses.MISSING, *, doc: str, **bounds: Any) -> Any:
@@ -68,6 +70,8 @@ class Configured:
                 raise ConfigError(_sentence(type(self), error)) from None
             except TypeError as error:
                 raise ConfigError(f"{type(self).__name__}: {_usage(type(self), error)}") from None
+            except RecursionError:
+                raise ConfigError(f"{type(self).__name__}: expected values nested at most {DEPTH} deep.") from None
 
         init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
         cls.__init__ = init  # type: ignore[method-assign]
@@ -104,7 +108,7 @@ class Configured:
     def from_config(cls, config: Any, path: str = "$") -> Any:
         """The object that `config()` described. ConfigError names the path and the field."""
         if not isinstance(config, dict) or not isinstance(config.get("type"), str):
-            raise ConfigError(f"{path}: expected an object with a \"type\"; got {str(config)[:60]!r}.")
+            raise ConfigError(f"{path}: expected an object with a \"type\"; got {reprlib.repr(config)}.")
         target = cls.lookup(config["type"], path)
         values = {k: v for k, v in config.items() if k != "type"}
         known = {f.name for f in dataclasses.fields(target)}
@@ -120,6 +124,8 @@ class Configured:
     @classmethod
     def read_field(cls, name: str, value: Any, path: str) -> Any:
         """A JSON value as the field wants it; nested configured objects are built."""
+        if path.count(".") + path.count("[") > DEPTH:
+            raise ConfigError(f"{path[:40]}…: expected values nested at most {DEPTH} deep; got more; simplify the file.")
         if isinstance(value, dict) and "type" in value:
             return Configured.from_config(value, path)  # a layer's field may be an activation, an optimizer's a schedule
         if isinstance(value, list):
