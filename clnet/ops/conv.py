@@ -58,9 +58,9 @@ _TABLE = (  # x, w, stride, (low, high), dilation, groups
 
 def _cases() -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]]:
     """(x, w, y shapes, attributes) of the table."""
-    out = []
+    out: list[Any] = []
     for x, w, stride, (low, high), dilation, groups in _TABLE:
-        how = dict(stride=stride, low=low, high=high, dilation=dilation, groups=groups)
+        how: dict[str, Any] = dict(stride=stride, low=low, high=high, dilation=dilation, groups=groups)
         out.append((x, w, (x[0], w[0], *out_sizes(x[2:], w[2:], **how)), how))
     return out
 

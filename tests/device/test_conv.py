@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,25 @@ def test_samples_agree_in_both_precisions(device: Any, name: str) -> None:
     for k, case in enumerate(op.samples()):
         dtype = "float64" if k % 2 and getattr(device.device, "fp64", True) else "float32"
         both(device, op(*[tensor(a) for a in case.arrays(RNG, (-2, 2), dtype)], **case.attrs))
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_data_gradient"])
+def test_the_tiles_of_gpus_are_right_on_any_device(device: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(device, "plans"):
+        pytest.skip("the NumPy engine launches no kernels")
+    op = OPS[name]
+    assert op.launch is not None and op.samples is not None
+    launch, asked = op.launch, []
+
+    def as_gpu(profile: Any, operands: Any, **attrs: Any) -> Any:
+        asked.append(launch(dataclasses.replace(profile, kind="gpu"), operands, **attrs))
+        return asked[-1]
+
+    monkeypatch.setattr(op, "launch", as_gpu)
+    device.plans.clear()
+    both(device, *[op(*[tensor(a) for a in case.arrays(RNG, (-2, 2), "float32")], **case.attrs) for case in op.samples()])
+    device.plans.clear()
+    assert any(asked)
 
 
 def test_second_derivatives(device: Any) -> None:
