@@ -100,7 +100,9 @@ def _to_bfloat16(lanes: int) -> str:
 
 
 def _round_float16(lanes: int) -> str:
-    f = vector("float", lanes)
-    put, get = (f"vstore_half{lanes}_rte(x, 0, (half*)t)", f"vload_half{lanes}(0, (const half*)t)") if lanes > 1 else (
-        "vstore_half_rte(x, 0, (half*)t)", "vload_half(0, (const half*)t)")
-    return f"inline {f} round_float16_{lanes}({f} x) {{ ushort t[{lanes}]; {put}; return {get}; }}"
+    """Round to nearest even on the bits (below 2⁻¹⁴ to multiples of 2⁻²⁴): no detour through memory as half."""
+    f, u, i = (vector(t, lanes) for t in ("float", "uint", "int"))
+    return (f"inline {f} round_float16_{lanes}({f} x) {{\n    const {f} m = fabs(x), small = rint(m * 0x1p24f) * 0x1p-24f;\n"
+            f"    const {u} r = (as_{u}(m) + 0xfffu + ((as_{u}(m) >> 13) & 1u)) & ~0x1fffu;\n"
+            f"    const {f} big = r < 0x47800000u ? as_{f}(r) : ({f})(INFINITY);\n"
+            f"    return x != x ? x : copysign(as_{i}(m) < 0x38800000 ? small : big, x);\n}}")
