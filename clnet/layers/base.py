@@ -118,14 +118,11 @@ class Layer(Configured):
             raise ShapeError(f"{type(self).__name__}: {axis} is {want}; got {n} in an input of shape {shape}; signature: {self.signature}")
 
     # --- the trio
-    def __call__(self, *inputs: Any) -> Any:
-        """forward(*inputs), shapes checked, sizes bound, and remembered for `backward`."""
-        for x in inputs:
-            if isinstance(x, Symbolic):
-                return x.wire(self, inputs)
-        inputs = tuple(_input(x) for x in inputs)
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """forward(*inputs, **named), shapes checked, sizes bound, and remembered for `backward`."""
+        inputs, named = tuple(map(_input, inputs)), {k: _input(v) for k, v in named.items()}
         self.bind(*(x.shape for x in inputs if isinstance(x, Operators)))
-        output = self.forward(*inputs)
+        output = self.forward(*inputs, **named)
         if _tape.on:
             self._called = (inputs, output)
         return output
@@ -133,14 +130,15 @@ class Layer(Configured):
     def backward(self, g: Any = None) -> Any:
         """Gradients of the last call: sets `grad` of every parameter, returns that of the input (a tuple for several).
 
-        g   cotangent of the output; may be left out for a scalar output
+        g   cotangent of the output (of several outputs: a tuple, or that of the first); may be left out for a scalar output
         """
         if getattr(self, "_called", None) is None:
             raise ShapeError(f"{type(self).__name__}.backward: expected a call of the layer first; got none; call it, then backward(g).")
         inputs, output = self._called
         sources = [x for x in inputs if isinstance(x, Tensor)]
         params = self.parameters()
-        found = gradients(output, [*sources, *(p.tensor for p in params)], g)
+        y, g = _paired(output, g)
+        found = gradients(y, [*sources, *(p.tensor for p in params)], g)
         for p, grad in zip(params, found[len(sources) :], strict=True):
             p.grad = grad
         return found[0] if len(sources) == 1 else tuple(found[: len(sources)])
@@ -191,6 +189,18 @@ class Layer(Configured):
 
     def eval(self) -> Any:
         return self.train(False)
+
+
+def _paired(output: Any, g: Any) -> tuple[Any, Any]:
+    """One output and its cotangent; of several outputs with one each, Σ ⟨g, y⟩ and none."""
+    if not isinstance(output, (tuple, list)):
+        return output, g
+    if not isinstance(g, (tuple, list)):
+        return output[0], g
+    total: Any = 0.0
+    for y, c in zip(output, g, strict=True):
+        total = total + (y * c).sum()
+    return total, None
 
 
 def _input(x: Any) -> Any:

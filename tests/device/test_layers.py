@@ -242,3 +242,20 @@ def test_configuration_errors(call: Any, words: str) -> None:
 def test_shape_errors(call: Any, words: str) -> None:
     with pytest.raises(ShapeError, match=words):
         call()
+
+
+def test_backward_of_several_outputs() -> None:
+    layer = layers.GRU(hidden_size=4, return_state=True)
+    x = np.random.default_rng(0).standard_normal((2, 3, 3)).astype(np.float32)
+    y, h = layer(x)
+    ones, zeros = tensor(np.ones(h.shape, np.float32)), tensor(np.zeros(y.shape, np.float32))
+    by_state = layer.backward((zeros, ones)).numpy(checks.oracle())
+    last = np.zeros(y.shape, np.float32)
+    last[:, -1] = 1
+    np.testing.assert_allclose(layer.backward(tensor(last)).numpy(checks.oracle()), by_state, atol=1e-12)
+
+
+def test_inputs_by_name() -> None:
+    layer = layers.MultiHeadAttention(embed_dim=4, num_heads=2)
+    x, mask = np.ones((1, 3, 4), np.float32), np.tril(np.ones((3, 3), bool))
+    assert (layer(x, mask=mask).numpy(checks.oracle()) == layer(x, None, None, mask).numpy(checks.oracle())).all()
