@@ -125,7 +125,9 @@ def _train(args: argparse.Namespace) -> int:
     from .train.examples import train_digits
 
     _use(args.device)
-    print(train_digits(args.model, **({} if args.epochs is None else {"epochs": args.epochs})))
+    r = train_digits(args.model, epochs=args.epochs, verbose=True)
+    print(f"{r.kind} on {r.device}: test accuracy {r.accuracy:.4f} (target {r.target} in full), loss {r.loss:.4f}, {r.parameters} parameters, "
+          f"{len(r.history.rows)} epochs in {r.seconds:.1f} s, {r.samples_per_second:.0f} samples/s")
     return 0
 
 
@@ -182,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ClnetError, OSError, ImportError) as error:
         if os.environ.get(DEBUG, "") not in ("", "0"):
             raise
-        print(f"clnet {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"clnet: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
 

@@ -34,7 +34,7 @@ class Live:
     """
 
     def __init__(self, total: int, title: str = "", widgets: bool | None = None, stream: Any = None) -> None:
-        self.total, self.title, self.stream = max(1, total), title, stream or sys.stderr
+        self.total, self.title, self.stream = max(1, total), title, sys.stderr if stream is None else stream
         self.series: dict[str, list[float]] = {}
         self.done, self.started, self.drawn, self.written = 0, time.monotonic(), 0.0, 0.0
         self.on = True

@@ -1,0 +1,204 @@
+"""The workbench tells the truth: broken things show as broken, inflated tables are found out, divergence is named where it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet.layers import Activation, Dense
+from clnet.layers.base import Layer
+from clnet.model import Sequential
+from clnet.op import OPS, pointwise
+from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, tables
+
+pytestmark = pytest.mark.device
+VERDICTS = {"yes", "partial", "no", "n/a"}
+
+
+@pytest.fixture
+def wrong_op() -> Iterator[Any]:
+    """An op whose OpenCL is not its formula."""
+    name = "test_wrong_double"
+    yield pointwise(name, "x * (T)2.001f", lambda x: x * 2.0, lambda g, y, x: g * 2.0, doc="y = 2x")
+    del OPS[name]
+
+
+@pytest.fixture
+def wrong_slope() -> Iterator[Any]:
+    """An op whose derivative is not its formula's."""
+    name = "test_wrong_slope"
+    yield pointwise(name, "x * x", lambda x: x * x, lambda g, y, x: g * x, doc="y = x²")
+    del OPS[name]
+
+
+@pytest.fixture
+def wrong_layer(wrong_op: Any) -> Iterator[type[Layer]]:
+    class TestWrong(Layer):
+        """y = 2x"""
+
+        examples = [({}, [(3, 4)])]
+
+        def forward(self, x: Any) -> Any:
+            return wrong_op(x)
+
+    yield TestWrong
+    del Layer.registry["TestWrong"]
+
+
+def row_of(name: str, device: Any) -> status.Row:
+    subject = registry.find(name)
+    assert subject is not None
+    return status.measure(subject, device)
+
+
+@pytest.mark.parametrize("name", ["matmul", "argmax", "Dense", "HuberLoss", "Adam"])
+def test_rows_are_well_formed(name: str, device: Any) -> None:
+    row = row_of(name, device)
+    values = {a: getattr(row, a) for a in status.ASPECTS}
+    assert set(values.values()) <= VERDICTS
+    assert "no" not in values.values(), row
+    assert (row.device, row.driver) == (device.device.key, device.device.driver)
+    assert row.time_ms is not None
+    assert row.time_ms > 0
+    if hasattr(device, "transfers"):
+        assert row.kernels is not None
+        assert row.kernels >= 1
+
+
+def test_what_does_not_apply_is_said(device: Any) -> None:
+    assert row_of("argmax", device).backward == "n/a"
+    assert row_of("HuberLoss", device).update == "n/a"
+    assert row_of("Adam", device).forward == "n/a"
+
+
+def test_a_wrong_kernel_is_no(wrong_op: Any, device: Any) -> None:
+    row = row_of(wrong_op.name, device)
+    if hasattr(device, "transfers"):
+        assert (row.forward, row.parity) == ("no", "no")
+        assert "forward" in row.note
+
+
+def test_a_wrong_derivative_is_no(wrong_slope: Any, device: Any) -> None:
+    row = row_of(wrong_slope.name, device)
+    assert (row.forward, row.backward, row.parity) == ("yes", "no", "no")
+
+
+def test_a_layer_that_raises_is_a_row_that_says_so(device: Any) -> None:
+    class TestRaises(Layer):
+        """y = ?"""
+
+        examples = [({}, [(3, 4)])]
+
+        def forward(self, x: Any) -> Any:
+            raise RuntimeError("on purpose") if registry else x
+
+    try:
+        row = row_of("TestRaises", device)
+    finally:
+        del Layer.registry["TestRaises"]
+    assert {getattr(row, a) for a in status.ASPECTS} <= {"no", "n/a"}
+    assert "on purpose" in row.note
+
+
+def test_goals_are_in_the_table() -> None:
+    rows = status.to_come(type("D", (), {"key": "x", "driver": "1"}), {("layer", "Dense")}, ["layer"])
+    assert {r.spec_name for r in rows} == {g.spec_name for g in catalog.goals("layer")} - {"DenseLayer", "FullyConnectedLayer"}
+    assert all(r.note == "not there yet" and r.forward == "no" for r in rows)
+
+
+def test_check_finds_an_inflated_table(device: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = device.device.key
+    assert status_command.main([key], tmp_path, only="MSELoss") == 0
+    assert status_command.main([key], tmp_path, only="MSELoss", check=True) == 0
+    rows = tables.read(tmp_path)
+    rows.append({**rows[0], "name": "MSELossOfDreams", "spec_name": "MSELossOfDreams"})
+    rows.append({**rows[0], "device": "device-of-dreams"})
+    (tmp_path / "status.json").write_text(json.dumps(rows))
+    capsys.readouterr()
+    assert status_command.main([key], tmp_path, only="MSELoss", check=True) == 1
+    out = capsys.readouterr().out
+    assert "MSELossOfDreams" in out
+    assert "unchecked: 1 rows of device-of-dreams" in out
+
+
+def test_inflated_names_the_aspect() -> None:
+    row = {"kind": "op", "name": "add", "spec_name": "", "device": "intel", "note": "parity: off", "kernels": 2, **dict.fromkeys(status.ASPECTS, "yes")}
+    assert status.inflated([row], [{**row, "kernels": 9}]) == []
+    assert "parity is claimed 'yes'" in status.inflated([row], [{**row, "parity": "partial"}])[0]
+    assert status.inflated([{**row, "fp16": "n/a"}], [{**row, "fp16": "no"}])
+    assert status.inflated([{**row, "fp16": "wonderful"}], [row])
+    assert not status.inflated([{**row, "fp16": "no"}], [row])
+
+
+def test_tables_of_two_devices_live_together(tmp_path: Path) -> None:
+    row = status.as_dicts([status.Row("op", "add", "add", "pointwise", "here", note="a|b <i>")])
+    other = [{**row[0], "device": "there"}]
+    tables.write(other, tmp_path, "clnet status")
+    tables.write(tables.merged(row, tmp_path, False), tmp_path, "clnet status")
+    assert {r["device"] for r in tables.read(tmp_path)} == {"here", "there"}
+    text = (tmp_path / "ops.md").read_text()
+    assert "a\\|b &lt;i&gt;" in text
+
+
+def test_parity_names_the_first_divergence(wrong_layer: type[Layer], device: Any) -> None:
+    model = Sequential([Dense(out_features=6, activation="relu"), wrong_layer(), Dense(out_features=3), Activation(name="tanh")]).build((5,))
+    found = parity.compare(model, [np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)], device)
+    if hasattr(device, "transfers"):
+        assert found.first is not None
+        assert (found.first.pass_, found.first.name) == ("forward", "layers.1 TestWrong")
+        assert "first divergence: layers.1 TestWrong" in str(found)
+    assert {p.pass_ for p in found.places} == {"forward", "backward"}
+
+
+def test_parity_of_a_sound_model(device: Any) -> None:
+    found = parity.compare(*parity.digits("cnn"), device, "digits-cnn")
+    assert found.first is None, str(found)
+    assert any(p.name.startswith("∂ layers.0") for p in found.places)
+    html = page.render("parity", str(found), [page.parity_section(found)])
+    assert html.count("data:image/png;base64,") == 2
+    assert "http:" not in html
+    assert "https:" not in html
+
+
+def test_bench_rows_are_sane(device: Any) -> None:
+    rows = bench.run(device, "ops", quick=True, only="matmul 64", progress=False)
+    assert rows or not hasattr(device, "transfers")
+    for r in rows:
+        assert r.ours_ms is not None
+        assert r.peer_ms is not None
+        assert r.ratio == pytest.approx(r.peer_ms / r.ours_ms, rel=1e-2)
+        assert r.min is not None
+        assert 0 < r.min <= (r.max or 0)
+        assert (r.suite, r.dtype, r.device) == ("ops", "float32", device.device.key)
+    assert bench.markdown(rows).count("###") == (1 if rows else 0)
+
+
+def test_a_report_survives_a_failing_part(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(engine: Any, quick: bool) -> page.Section:
+        raise RuntimeError("on purpose")
+
+    for part in ("training", "checked", "timed"):
+        monkeypatch.setattr(report, part, fails)
+    assert report.main(device, tmp_path, quick=True) == 1
+    html = (tmp_path / "index.html").read_text()
+    assert "Failed: RuntimeError: on purpose" in html
+    assert "no divergence" in html
+    assert "Content-Security-Policy" in html
+    assert (tmp_path / "parity.md").is_file()
+
+
+def test_facts_of_a_traced_layer(device: Any) -> None:
+    subject = registry.find("FullyConnectedLayer", ["layer"])
+    assert subject is not None
+    row = registry.traced(subject, device)
+    assert row["name"] == "Dense"
+    assert row["formula"].startswith("y = act(x")
+    assert row["parameters"]["weight"] == {"role": "weight", "shape": [5, 7], "trainable": True}
+    assert "out_features" in row["fields"]
+    if hasattr(device, "transfers"):
+        assert "matmul" in row["ops"]

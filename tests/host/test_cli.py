@@ -1,0 +1,128 @@
+"""The command line: what it prints, what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clnet import cli
+from clnet.workbench import catalog, lab, page, tables, widgets
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    try:
+        status = cli.main(argv)
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_devices_lists_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "devices")
+    assert status == 0
+    assert "numpy" in out
+    assert "chosen: " in out
+
+
+@pytest.mark.parametrize(("argv", "words"), [
+    (("parity", "NoSuchLayer", "--device", "numpy"), "expected digits-cnn, the name of a layer or a .json file; got 'NoSuchLayer'"),
+    (("parity", "missing.json", "--shape", "2,3", "--device", "numpy"), "missing.json"),
+    (("devices-of-yours",), "invalid choice"),
+    (("bench", "--device", "no-such-device"), "no-such-device"),
+    (("status", "--check", "--folder", "no-such-folder", "--only", "MSELoss", "--device", "numpy"), "run `clnet status` first"),
+    (("lab", "--ip", "0.0.0.0"), "expected an address of this machine"),
+    (("lab", "--ip", "example.org"), "expected an address of this machine"),
+    (("train", "digits", "--epochs", "0"), "expected at least 1 epoch; got 0"),
+    (("parity", "x.json", "--shape", "3,x"), "expected positive sizes"),
+])
+def test_errors_are_one_line_and_status_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], words: str) -> None:
+    monkeypatch.delenv(cli.DEBUG, raising=False)
+    status, _, err = run(capsys, *argv)
+    assert status == 2
+    assert words in err
+    assert "Traceback" not in err
+    assert err.strip().splitlines()[-1].startswith("clnet")
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cli.DEBUG, "1")
+    with pytest.raises(Exception, match="expected an address of this machine"):
+        cli.main(["lab", "--ip", "0.0.0.0"])
+
+
+def test_lab_listens_here_only_with_a_token_of_its_own() -> None:
+    first, second = (lab.arguments("127.0.0.1", 0, Path(".")) for _ in range(2))
+    tokens = [next(a for a in c if a.startswith("--IdentityProvider.token=")).partition("=")[2] for c in (first, second)]
+    assert "--ip=127.0.0.1" in first
+    assert tokens[0] != tokens[1]
+    assert min(map(len, tokens)) >= 32
+
+
+def test_catalogue_has_every_name() -> None:
+    layers = catalog.goals("layer")
+    assert (len(layers), len({g.name for g in layers})) == (119, 118)
+    assert len(catalog.goals("loss")) == 38
+    assert len(catalog.goals("optimizer")) == 32
+    assert {g.name for g in catalog.missing("loss", {"MSELoss"})} == {g.name for g in catalog.goals("loss")} - {"MSELoss"}
+
+
+NASTY = "<img src=x onerror=alert(1)> | `a` $x$ [b](javascript:c) *d*\n# e"
+
+
+def test_names_are_escaped_everywhere() -> None:
+    text = tables.markdown([{"name": NASTY}])
+    assert "<img" not in text
+    assert len(text.splitlines()) == 3
+    assert "\\|" in text
+    assert "\\[b\\]" in text
+    html = page.render(NASTY, NASTY, [page.Section(NASTY, [NASTY], [(NASTY, [{NASTY: NASTY}])], [(NASTY, b"png")], NASTY)])
+    assert "<img src=x" not in html
+    assert "<script" not in html
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in html
+    assert "<b" not in widgets.escape("<b>")
+
+
+def test_live_view_falls_back_to_text() -> None:
+    class Screen(list[str]):
+        def write(self, text: str) -> None:
+            self.append(text)
+
+        def flush(self) -> None: ...
+
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    with widgets.Live(3, "training", widgets=False, stream=screen) as live:
+        for k in range(3):
+            live.update(k + 1, loss=1.0 / (k + 1))
+    assert "training  3/3  loss 0.3333" in "".join(screen)
+
+
+def test_live_view_in_a_notebook_updates_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    live = widgets.Live(3, "<b>", widgets=True)
+    for k in range(3):
+        live.update(k + 1, loss=1.0 / (k + 1))
+    live.close()
+    assert len(shown) == 1
+    assert live.bar.value == 3
+    assert bytes(live.image.value).startswith(b"\x89PNG")
+    assert "&lt;b&gt;" in live.text.value
+
+
+def test_a_broken_display_does_not_stop_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken:
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> None:
+            raise OSError("gone")
+
+    live = widgets.Live(2, widgets=False, stream=Broken())
+    live.update(1, loss=1.0)
+    live.close()
+    assert "the live view is off" in capsys.readouterr().err
