@@ -120,6 +120,9 @@ class Layer(Configured):
     # --- the trio
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """forward(*inputs, **named), shapes checked, sizes bound, and remembered for `backward`."""
+        for x in inputs:
+            if isinstance(x, Symbolic):
+                return x.wire(self, inputs, named)
         inputs, named = tuple(map(_input, inputs)), {k: _input(v) for k, v in named.items()}
         self.bind(*(x.shape for x in inputs if isinstance(x, Operators)))
         output = self.forward(*inputs, **named)
