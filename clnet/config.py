@@ -6,8 +6,9 @@ import dataclasses
 import difflib
 import json
 import math
+import re
 import reprlib
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pydantic
 from pydantic.dataclasses import dataclass as checked
@@ -55,11 +56,18 @@ class Configured:
     aliases: ClassVar[tuple[str, ...]] = ()
     abstract: ClassVar[bool] = True
 
+    if TYPE_CHECKING:  # the constructor is made from the fields
+
+        def __init__(self, *fields: Any, **named: Any) -> None: ...
+
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         if Configured in cls.__bases__:
             cls.registry = {}
             Configured.families.append(cls)
+        for name, none in (("aliases", ()), ("spec_name", "")):  # a variant must not answer to its base's names
+            if name not in cls.__dict__:
+                setattr(cls, name, none)
         checked(config=CONFIG, eq=False, repr=False)(cls)  # type: ignore[call-overload]
         build = cls.__init__
 
@@ -83,7 +91,8 @@ class Configured:
             extra = getattr(f.default, "json_schema_extra", None) or {}
             value = getattr(self, f.name)
             if extra.get("required") and value is None:
-                raise ConfigError(f"{type(self).__name__}: expected a value for {f.name} ({f.default.description}); got none; pass {f.name}=.")
+                what = getattr(f.default, "description", "")
+                raise ConfigError(f"{type(self).__name__}: expected a value for {f.name} ({what}); got none; pass {f.name}=.")
             if "options" in extra and value not in extra["options"]:
                 raise ConfigError(f"{type(self).__name__}({f.name}={value!r}): expected one of {', '.join(map(repr, extra['options']))}.")
         self.validate()
@@ -119,7 +128,10 @@ class Configured:
         try:
             return target(**{k: target.read_field(k, v, f"{path}.{k}") for k, v in values.items()})
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}" if not str(error).startswith(path) else str(error)) from None
+            if str(error).startswith(path):
+                raise
+            field_name = re.match(rf"{target.__name__}\((\w+)", str(error))
+            raise ConfigError(f"{path}{f'.{field_name[1]}' if field_name else ''}: {error}") from None
 
     @classmethod
     def read_field(cls, name: str, value: Any, path: str) -> Any:

@@ -24,7 +24,7 @@ from .summary import Summary, summarize
 __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
 
 NODE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
-TRIAL = 2  # samples that shapes are tried with: one would broadcast where it must not
+TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
 
 
 class _Network(Layer):
@@ -133,8 +133,7 @@ class Graph(_Network):
     nodes: tuple[Any, ...] = field(doc="layers with their names and inputs", min_length=1)
     outputs: tuple[str, ...] = field(doc="names of the results", min_length=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         self.specs = {name: _input_spec(name, value) for name, value in self.inputs.items()}
         self.inputs = {name: _plain_spec(spec) for name, spec in self.specs.items()}
         self.nodes = _shared(tuple(_node(n, f"nodes[{k}]") for k, n in enumerate(self.nodes)))
@@ -291,14 +290,16 @@ class Symbol(Symbolic):
     def __mul__(self, other: Any) -> Any: return Multiply()(self, other)
     __radd__, __rmul__ = __add__, __mul__
 
-    def wire(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
+    def wire(self, layer: Layer, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Notes the call of a layer; where the shapes are known it is tried at once, so that an error shows up at its line."""
+        if named:
+            raise ConfigError(f"{type(layer).__name__}: expected inputs by position in a model being wired; got {', '.join(named)} by name.")
         if not all(isinstance(i, Symbol) for i in inputs):
             raise ConfigError(f"{type(layer).__name__}: expected values of the model being wired; got {[i for i in inputs if not isinstance(i, Symbol)]!r}.")
         specs: list[Spec | None] = [None]
         if all(i.spec is not None for i in inputs):
             found = infer(layer, [Spec((TRIAL, *i.spec.shape), i.spec.dtype) for i in inputs])
-            specs = [Spec(s.shape[1:], s.dtype) for s in found]
+            specs = [Spec(s.shape[1:], s.dtype) if s.shape[:1] == (TRIAL,) else None for s in found]  # a state may have its batch elsewhere
         use = object()
         made = tuple(Symbol(s, layer, inputs, use, k) for k, s in enumerate(specs))
         return made[0] if len(made) == 1 else made

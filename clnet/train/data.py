@@ -206,6 +206,11 @@ class Batches:
         return self.epoch(0)
 
 
+def even(count: int, size: int) -> int:
+    """A batch size of at most `size` that cuts `count` samples into batches as equal as can be: fewer shapes, fewer plans."""
+    return -(-count // -(-count // size))
+
+
 def as_dataset(data: Any) -> Dataset:
     """A Dataset, or a pair (x, y) of arrays made one. Raises DataError."""
     if isinstance(data, Dataset):

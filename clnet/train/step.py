@@ -31,12 +31,12 @@ class Meter:
 
     def write(self, values: list[Any], row: Any) -> None:
         """Records: table[row] ← values (scalars); row is a float32 scalar of the step's arguments."""
-        column = F.arange(n=len(values), dtype="int32")
-        line: Any = 0.0
-        for k, value in enumerate(values):
-            line = F.where(F.equal(column, k), as_tensor(value).astype("float32").reshape(()), line)
         here = F.equal(F.arange(n=self.rows, dtype="float32").reshape(-1, 1), row)
-        self.table.assign(F.where(here, line, self.table.tensor))
+        column, table = F.arange(n=len(values), dtype="int32"), self.table.tensor
+        for k, value in enumerate(values):  # element by element of the table, so that all of it is one launch
+            cell = F.bit_and(here, F.equal(column, k))
+            table = F.where(cell, as_tensor(value).astype("float32").reshape(()), table)
+        self.table.assign(table)
 
     def read(self) -> np.ndarray[Any, Any]:
         """The filled rows as float64, and empties the table. Waits for the steps that fill them."""

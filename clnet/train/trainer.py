@@ -18,7 +18,7 @@ from ..spec import Spec, dtype_name
 from ..tensor import tensor
 from . import checkpoint
 from .callbacks import Progress
-from .data import Batches, Dataset, as_dataset
+from .data import Batches, Dataset, as_dataset, even
 from .history import History
 from .loop import Loop
 from .metrics import resolve
@@ -82,7 +82,7 @@ class Trainer:
             self._check(data)
         meter, rows, weights = self.steps.tested, [], []
         meter.filled = 0
-        for inputs, y in Batches(data, batch_size, shuffle=False):
+        for inputs, y in Batches(data, even(len(data), batch_size), shuffle=False):
             self.steps.test(*inputs, y, np.float32(meter.filled))
             meter.filled += 1
             weights.append(len(y))
@@ -95,7 +95,7 @@ class Trainer:
         """The model's outputs in evaluation mode, as NumPy arrays (a tuple where it has several)."""
         inputs = x.x if isinstance(x, Dataset) else x
         data = as_dataset((inputs, np.zeros(len(inputs[0] if isinstance(inputs, tuple) else inputs), np.int32)))
-        size = min(batch_size, len(data))
+        size = even(len(data), batch_size)
         pieces = []
         for rows, y in Batches(data, size, shuffle=False):
             # A short last batch is filled up, so that it needs no plan of its own.
