@@ -44,7 +44,8 @@ class Variable(Operators):
 
     def __init__(self, value: Any, name: str = "", role: str = "state", trainable: bool = False, dtype: Any = None) -> None:
         self._tensor = tensor(value, dtype, name)
-        self.name, self.role, self.trainable, self.grad = name, role, trainable, None
+        self.name, self.role, self.trainable = name, role, trainable
+        self.grad: Any = None
 
     @property
     def tensor(self) -> Tensor:

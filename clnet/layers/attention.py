@@ -83,7 +83,6 @@ class SelfAttention(MultiHeadAttention):
     """
 
     spec_name = "SelfAttentionLayer"
-    aliases = ()
     num_heads: int = positive(8, doc="query heads")
     examples = [(dict(embed_dim=4, num_heads=2), [(2, 3, 4)])]
 

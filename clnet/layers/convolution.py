@@ -85,7 +85,6 @@ class DilatedConv2d(Conv2d):
     """
 
     spec_name = "DilatedConvolutionalLayer"
-    aliases = ()
     dilation: Size = field(2, doc="distance between the elements of a window")
     examples = [(dict(in_channels=2, out_channels=3, kernel_size=3, padding=2), [(2, 2, 6, 5)])]
 

@@ -49,7 +49,6 @@ class Momentum(SGD):
     """
 
     spec_name = "Momentum"
-    aliases = ()
     momentum: float = fraction(0.9, doc="μ")
 
 

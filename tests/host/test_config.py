@@ -63,8 +63,8 @@ def test_fields_do_not_change_after_the_check() -> None:
     ([], "expected an object"),
     (None, "expected an object"),
     ("Dense", "expected an object"),
-    ({"type": "Dense", "out_features": True}, r"\$: Dense\(out_features=True\)"),
-    ({"type": "Dense", "out_features": 2048.0}, r"\$: Dense\(out_features=2048.0\)"),
+    ({"type": "Dense", "out_features": True}, r"\$\.out_features: Dense\(out_features=True\)"),
+    ({"type": "Dense", "out_features": 2048.0}, r"\$\.out_features: Dense\(out_features=2048.0\)"),
     ({"type": "Dense", "out_features": {"type": "Dense", "out_features": 3}}, "out_features"),
     ({"type": "Residual", "layer": [{"type": "Dense", "out_features": 3}, {"type": "Dense", "n": 3}]}, r"\$\.layer\[1\]\.n"),
     ({"type": "Residual", "layer": {"type": "Residual", "layer": {"type": "Nothing"}}}, r"\$\.layer\.layer"),
@@ -97,6 +97,16 @@ def test_names_and_aliases_are_unique() -> None:
     for family in Configured.families:
         names = [n for c in family.registry.values() for n in {c.__name__, c.spec_name, *c.aliases} - {""}]
         assert len(names) == len(set(names)), f"{family.__name__}: {sorted({n for n in names if names.count(n) > 1})}"
+
+
+def test_a_variant_does_not_answer_to_its_base_s_names() -> None:
+    class Wide(Dense):
+        """y = x"""
+
+    try:
+        assert Layer.lookup("dense") is Dense and Layer.lookup("Wide") is Wide and Wide.aliases == ()
+    finally:
+        del Layer.registry["Wide"]
 
 
 def test_functions_are_not_saved() -> None:
