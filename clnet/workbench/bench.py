@@ -167,6 +167,16 @@ def iterate(engine: Any, suite: str, *, quick: bool, only: str, progress: bool =
                            note=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")]
 
 
+def busy() -> str:
+    """A warning if the machine has other work: its threads wait for each other, and ratios become chance."""
+    import os
+
+    if not hasattr(os, "getloadavg"):
+        return ""
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    return f"The machine was busy with other work (load {load:.1f} on {cpus} CPUs): these ratios are not to be trusted." if load > 0.6 * cpus else ""
+
+
 def as_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [asdict(r) for r in rows]
 
@@ -206,11 +216,12 @@ def pictures(rows: Sequence[Row]) -> dict[str, bytes]:
 
 def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None, plots: Path | None = None) -> int:
     """Prints the tables, writes JSON and pictures. Exit status 1 if a work failed or none matched."""
+    warning = busy()
     rows = run(engine, suite, quick=quick, only=only)
     if not rows:
         print(f"bench: no work's name contains {only!r}", file=sys.stderr)
         return 1
-    print(markdown(rows))
+    print("\n\n".join(filter(None, [warning, markdown(rows)])))
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text("[\n" + ",\n".join(json.dumps(r) for r in as_dicts(rows)) + "\n]\n", encoding="utf-8")

@@ -57,10 +57,10 @@ def ratios(names: Sequence[str], values: Sequence[float], title: str) -> bytes:
     for y, v in zip(where, values, strict=True):
         axes.text(np.log2(v), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right", fontsize=8)
     axes.set_yticks(where, [n[:44] for n in names], fontsize=8, **PLAIN)
-    most = max(1.0, float(np.ceil(np.max(np.abs(np.log2(values)), initial=1.0)))) + 0.6
-    ticks = np.arange(-int(most), int(most) + 1)
-    axes.set_xticks(ticks, [f"{2.0**t:g}×" for t in ticks], fontsize=8)
-    axes.set(xlim=(-most, most), xlabel="peer's time / our time: right of 1 we are faster")
+    low, high = int(np.floor(np.min(np.log2(values), initial=-1.0))), int(np.ceil(np.max(np.log2(values), initial=1.0)))
+    ticks = np.arange(low, high + 1, 1 + (high - low) // 10)
+    axes.set_xticks(ticks, [f"{2.0**t:.3g}×" for t in ticks], fontsize=8)
+    axes.set(xlim=(low - 0.8, high + 0.8), xlabel="peer's time / our time: right of 1 we are faster")
     axes.axvline(0, color=INK, linewidth=1)
     axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
     return _png(figure)

@@ -95,8 +95,10 @@ def compared(engine: Any, quick: bool) -> Section:
 
 def timed(engine: Any, quick: bool) -> Section:
     """The bench in its quick form."""
+    warning = bench.busy()
     rows = bench.run(engine, "all", quick=True)
     section = page.bench_section(rows, bench.pictures(rows))
+    section.text += [warning] if warning else []
     section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.ours_ms is None and not r.note.startswith("needs "))
     return section
 
