@@ -45,7 +45,8 @@ square = pointwise("square", "x * x", np.square, lambda g, y, x: 2 * g * x, acce
 abs = pointwise("abs", "ABS(x)", np.abs, lambda g, y, x: g * sign(x), accepts=N)
 sign = pointwise("sign", "x > 0 ? (T)(1) : (x < 0 ? (T)(-1) : x)", np.sign, lambda g, y, x: None, accepts=N, doc="y = -1, 0 or 1 (NaN stays)")
 floordiv = pointwise("floordiv", "FLOORDIV(x, y)", np.floor_divide, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = ⌊x / y⌋")
-mod = pointwise("mod", "FLOORMOD(x, y)", np.mod, None, accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"), doc="y = x − y·⌊x / y⌋, the sign of y")
+mod = pointwise("mod", "FLOORMOD(x, y)", np.mod, lambda g, out, x, y: (g, -g * floordiv(x, y)), accepts=N, domain=(1.0, 9.0), cost=6, args=("x", "y"),
+                doc="y = x − y·⌊x / y⌋, the sign of y")
 maximum = pointwise("maximum", "x > y || x != x ? x : y", np.maximum, lambda g, out, x, y: _half_if_tie(g, x, y))
 minimum = pointwise("minimum", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: _half_if_tie(g, y, x))
 relu = pointwise("relu", "x <= 0 ? (T)(0) : x", lambda x: np.maximum(x, 0), lambda g, y, x: where(y > 0, g, 0.0), accepts=N, doc="y = max(x, 0)")
