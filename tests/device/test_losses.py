@@ -24,6 +24,8 @@ KEPT = [p for p in EXAMPLES if (GOLDEN / f"{p.values[0].__name__}.npz").is_file(
 @pytest.mark.device
 @pytest.mark.parametrize(("cls", "k"), EXAMPLES)
 def test_value_and_slope(cls: type[Loss], k: int, device: Any) -> None:
+    if k and device.device.runtime == "pocl":
+        pytest.skip("first example only: its compiler is slow")
     result = loss_parity(cls, k, device)
     assert result, str(result)
 

@@ -45,6 +45,8 @@ def run(name: str, k: int, dtype: Any) -> tuple[list[Any], list[Any]]:
 @pytest.mark.device
 @pytest.mark.parametrize(("name", "k"), variants())
 def test_25_steps_on_the_device(name: str, k: int, device: Any) -> None:
+    if k and device.device.runtime == "pocl":
+        pytest.skip("first variant only: its compiler is slow")
     for got, want in zip(*run(name, k, np.float32), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
