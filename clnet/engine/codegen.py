@@ -123,16 +123,17 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
 
     vector_body = body(width) if width > 1 and inner >= width else []
     scalar_body = body(1)
-    fields = dict(functions="\n".join(functions.values()), name=f"map_{launch_name(launch)}", O=outer, J=inner, W=width)
+    name = f"map_{launch_name(launch)}"
+    fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
     if not cpu:
         text = template("map_gpu", params=params.declaration(), begin=params.begin(), scalar_body=indent(scalar_body, 1), **fields)
-        return Source(fields["name"], finish(text), params, (-(-outer * inner // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
+        return Source(name, finish(text), params, (-(-outer * inner // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     items_o, items_j = _share(outer, inner, width, device.compute_units)
     chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
     loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"] if vector_body else []
     text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j, chunk_o=chunk_o, chunk_j=chunk_j,
                     vector_loop=indent(loop, 2), scalar_body=indent(scalar_body, 3), **fields)
-    return Source(fields["name"], finish(text), params, (items_j, items_o), (1, 1))
+    return Source(name, finish(text), params, (items_j, items_o), (1, 1))
 
 
 def _share(outer: int, inner: int, width: int, units: int) -> tuple[int, int]:

@@ -150,7 +150,9 @@ class _Accumulators:
     def give(self, emitter: Emitter, lanes: int, prefix: str = "a") -> None:
         """Hands the finished results to the emitter that writes the epilogue."""
         for core in self.cores:
-            text = re.sub(r"\ba(\d)\b", lambda m, core=core: self.name(core, int(m[1]), prefix), _fold(core).finish)
+            text = _fold(core).finish
+            for c in range(len(_fold(core).types)):
+                text = re.sub(rf"\ba{c}\b", self.name(core, c, prefix), text)
             emitter.given[core] = Value(text, core.spec.dtype, lanes)
 
 

@@ -45,7 +45,7 @@ class Bound:
         import pyopencl as cl
 
         self.plan = plan
-        self.kernels = []
+        self.kernels: list[Any] = []
         for step in plan.steps:
             if step.host is None:
                 program = engine.programs.get(step.text, OPTIONS, name=step.name)

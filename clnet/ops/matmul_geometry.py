@@ -4,10 +4,18 @@ Pure Python, no OpenCL. `TUNED` holds what a tuner may override (`geometry(..., 
 Sizes in elements unless said otherwise; costs in cycles of one core.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
-TUNED = {
+Pair = tuple[int, ...]
+Table = tuple[tuple[str, Any], ...]
+Costs = dict[str, Any]
+
+TUNED: dict[str, dict[str, Any]] = {
     "cpu": dict(
         scratch=512 * 1024,     # [bytes] private memory of a work-item; half of a 1 MB L2 (both CPU runtimes accept 2 MB)
         panel=320 * 1024,       # [bytes] one packed panel over the whole of K stays below this, or K is cut into blocks
@@ -33,7 +41,8 @@ TUNED = {
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
 
 
-def geometry(device, batch, m, n, k, x_strides, w_strides, dtype, tuned=None):
+def geometry(device: Any, batch: int, m: int, n: int,
+             k: int, x_strides: Sequence[int], w_strides: Sequence[int], dtype: str, tuned: dict[str, Any] | None = None) -> dict[str, Any]:
     """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""
     size = SIZE[str(dtype)]
     table = tuple(sorted({**TUNED[device.kind if device.kind in TUNED else "gpu"], **(tuned or {})}.items()))
@@ -44,7 +53,7 @@ def geometry(device, batch, m, n, k, x_strides, w_strides, dtype, tuned=None):
 
 
 @lru_cache(4096)
-def _cpu(runtime, width, cores, batch, m, n, k, xs, ws, size, table):
+def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table) -> dict[str, Any]:
     t = dict(table)
     lanes = max(1, width * 4 // size)                   # width counts floats
     base = dict(VW=lanes, USE_FMA=int(runtime != "pocl"))
@@ -77,15 +86,15 @@ def _cpu(runtime, width, cores, batch, m, n, k, xs, ws, size, table):
     return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
 
 
-def _tiles(full_width):
+def _tiles(full_width: int) -> list[tuple[int, int]]:
     """Register tiles that fit: 32 registers where vectors are 64 bytes, else 16."""
     registers = 32 if full_width else 16
     return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
 
 
-def _cost(t, rows, cols, k, row_k, col_j, col_k, mr, nv, lanes, size):
+def _cost(t: Costs, rows: int, cols: int, k: int, row_k: int, col_j: int, col_k: int, mr: int, nv: int, lanes: int, size: int) -> float:
     """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2; then packing."""
-    def edge(whole, part):                              # how often the full tile, and the one that is left
+    def edge(whole: int, part: int) -> list[tuple[int, int]]:                              # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
     vectors = ceil(cols / lanes)
@@ -95,19 +104,20 @@ def _cost(t, rows, cols, k, row_k, col_j, col_k, mr, nv, lanes, size):
     return products * k + vectors * k * pack + rows * vectors * 2
 
 
-def _direct(t, rows, mr, k, col_j, col_k, size):
+def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
     """Whether columns are better read where they lie: little reuse, and rows of w that do not all fall into one set of the L1."""
     few = rows <= mr * t["direct_tiles"] or k <= t["direct_depth"]
     return col_j == 1 and (rows <= mr or few and col_k * size % 4096 != 0)
 
 
-def _pack(t, col_j, col_k, lanes):
+def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
     return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
 
 
-def _split(panels, row_tiles, panels_most, rows_most, items, cores, batch, cost, item_cost, panel_pack):
+def _split(panels: int, row_tiles: int, panels_most: int, rows_most: int, items: int,
+           cores: int, batch: int, cost: float, item_cost: float, panel_pack: float) -> tuple[int, int]:
     """(panels, row tiles) of a work-item: the shortest time of the busiest core, every row split packing the columns again."""
-    best = None
+    best: tuple[float, int, int, int] | None = None
     for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)} | {rows_most}):
         for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
@@ -115,10 +125,11 @@ def _split(panels, row_tiles, panels_most, rows_most, items, cores, batch, cost,
             time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack)
             time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
+    assert best is not None
     return best[2:]
 
 
-def _dot(base, lanes, cores, batch, m, n, k):
+def _dot(base: dict[str, Any], lanes: int, cores: int, batch: int, m: int, n: int, k: int) -> dict[str, Any]:
     """Both contiguous along k: near-square tiles of VW sums; the longer side is cut into one piece a core, or four if long."""
     dm = 1
     while dm * 2 <= lanes and (dm < m and (dm * dm < lanes or dm * 2 > n * 2)):
@@ -131,14 +142,14 @@ def _dot(base, lanes, cores, batch, m, n, k):
 
 
 @lru_cache(4096)
-def _gpu(runtime, units, local, most, batch, m, n, k, size, table):
+def _gpu(runtime: str, units: int, local: int, most: int, batch: int, m: int, n: int, k: int, size: int, table: Table) -> dict[str, Any]:
     """The tile with the shortest waves: all compute units run one each, the last wave is as long as a full one."""
     t = dict(table)
 
-    def fits(tile):                                     # the depth counts floats: doubles halve it, bytes stay
+    def fits(tile: tuple[int, ...]) -> bool:                                     # the depth counts floats: doubles halve it, bytes stay
         return tile[0] * tile[1] // (tile[3] * tile[4]) <= most and 8 * tile[2] * (tile[0] + tile[1] + 8) <= local
 
-    def time(tile):
+    def time(tile: tuple[int, ...]) -> float:
         return ceil(ceil(m / tile[0]) * ceil(n / tile[1]) * batch / units) * tile[0] * tile[1] / tile[7]
 
     bm, bn, bk, tm, tn, lanes_m, lanes_n, _ = min([c for c in t["tiles"] if fits(c)] or t["tiles"][-1:], key=time)

@@ -46,15 +46,27 @@ def _prod_vjp(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     return g * where(zero, where(equal(count, 1), rest, 0.0), where(equal(count, 0), rest / where(zero, 1.0, x), 0.0))
 
 
-_BETTER = "b0 {op} a0 || (b0 == a0 && b1 < a1) || (b0 != b0 && (a0 == a0 || b1 < a1))"
-_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _keep(np.sum), lambda g, y, x, *, axes: expand(g, x.shape), out="sum", doc="y = Σ x over the axes")
-_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _prod_vjp, out="sum", accepts="number", domain=(0.5, 1.5), doc="y = Π x over the axes")
-_max = reduction("max", Fold(("LOWEST",), ("x",), ("a0 > b0 || a0 != a0 ? a0 : b0",)), _keep(np.max), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
-_min = reduction("min", Fold(("HIGHEST",), ("x",), ("a0 < b0 || a0 != a0 ? a0 : b0",)), _keep(np.min), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
-argmax = reduction("argmax", Fold(("LOWEST", "LONG_MAX"), ("x", "i"), (f"({_BETTER.format(op='>')}) ? b0 : a0", f"({_BETTER.format(op='>')}) ? b1 : a1"), "a1", ("T", "I")),
-                   _arg(np.argmax), None, out="int64", doc="y = index of the first maximum along the axes, in row-major order")
-argmin = reduction("argmin", Fold(("HIGHEST", "LONG_MAX"), ("x", "i"), (f"({_BETTER.format(op='<')}) ? b0 : a0", f"({_BETTER.format(op='<')}) ? b1 : a1"), "a1", ("T", "I")),
-                   _arg(np.argmin), None, out="int64", doc="y = index of the first minimum along the axes, in row-major order")
+def _extreme(word: str, compare: str) -> Fold:
+    """The larger (or smaller) of two, NaN before everything."""
+    return Fold((word,), ("x",), (f"a0 {compare} b0 || a0 != a0 ? a0 : b0",))
+
+
+def _place(word: str, compare: str) -> Fold:
+    """The same with its index; the first one wins ties."""
+    better = f"b0 {compare} a0 || (b0 == a0 && b1 < a1) || (b0 != b0 && (a0 == a0 || b1 < a1))"
+    return Fold((word, "LONG_MAX"), ("x", "i"), (f"({better}) ? b0 : a0", f"({better}) ? b1 : a1"), "a1", ("T", "I"))
+
+
+_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _keep(np.sum), lambda g, y, x, *, axes: expand(g, x.shape), out="sum",
+                 doc="y = Σ x over the axes")
+_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _prod_vjp, out="sum", accepts="number", domain=(0.5, 1.5),
+                  doc="y = Π x over the axes")
+_max = reduction("max", _extreme("LOWEST", ">"), _keep(np.max), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
+_min = reduction("min", _extreme("HIGHEST", "<"), _keep(np.min), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
+argmax = reduction("argmax", _place("LOWEST", ">"), _arg(np.argmax), None, out="int64",
+                   doc="y = index of the first maximum along the axes, in row-major order")
+argmin = reduction("argmin", _place("HIGHEST", "<"), _arg(np.argmin), None, out="int64",
+                   doc="y = index of the first minimum along the axes, in row-major order")
 
 
 def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:

@@ -61,21 +61,24 @@ _crop = view(
 
 _flip = view(
     "flip", lambda x, *, axes: x, lambda x, *, axes: np.flip(x, axes), lambda g, y, x, *, axes: flip(g, axes),
-    lambda ix, ins, outs, *, axes: (ix.affine([-1 if a in axes else 1 for a in range(len(ins))], [ins[a] - 1 if a in axes else 0 for a in range(len(ins))]), []),
+    lambda ix, ins, outs, *, axes: (ix.affine([-1 if a in axes else 1 for a in range(len(ins))], [n - 1 if a in axes else 0 for a, n in enumerate(ins)]), []),
     lambda: [Case(((3, 4),), dict(axes=(1,))), Case(((3, 4),), dict(axes=(0, 1)))],
     "y[i] = x[n − 1 − i] along the axes")
 
 
 # --- pad: the adjoint of crop
+def _padded(shape: Any, low: Any, high: Any, inner: Any) -> tuple[int, ...]:
+    return tuple(a + b + max(n - 1, 0) * i + n for n, a, b, i in zip(shape, low, high, inner, strict=True))
+
+
 def _pad_ref(x: Any, *, low: Any, high: Any, inner: Any, value: Any) -> Any:
-    shape = [a + b + max(n - 1, 0) * i + n for n, a, b, i in zip(x.shape, low, high, inner, strict=True)]
-    y = np.full(shape, value, x.dtype)
+    y = np.full(_padded(x.shape, low, high, inner), value, x.dtype)
     y[tuple(slice(a, a + n * (i + 1) - i if n else a, i + 1) for n, a, i in zip(x.shape, low, inner, strict=True))] = x
     return y
 
 
 _pad = view(
-    "pad", lambda x, *, low, high, inner, value: Spec(tuple(a + b + max(n - 1, 0) * i + n for n, a, b, i in zip(x.shape, low, high, inner, strict=True)), x.dtype),
+    "pad", lambda x, *, low, high, inner, value: Spec(_padded(x.shape, low, high, inner), x.dtype),
     _pad_ref, lambda g, y, x, *, low, high, inner, value: _crop(g, start=low, size=x.shape, step=tuple(i + 1 for i in inner)),
     lambda ix, ins, outs, *, low, high, inner, value: ix.divided([-a for a in low], [i + 1 for i in inner], ins),
     lambda: [Case(((3, 4),), dict(low=(1, 0), high=(0, 2), inner=(0, 0), value=0)), Case(((3, 2),), dict(low=(0, 1), high=(1, 0), inner=(2, 1), value=-1.5))],
@@ -125,7 +128,8 @@ _spread = view(
     "spread", lambda x, *, n, size, stride, dilation: Spec((*x.shape[: -2 * len(size)], *n, *size), x.dtype), _spread_ref,
     lambda g, y, x, *, n, size, stride, dilation: _unspread(g, x.shape[-2 * len(size) : -len(size)], stride, dilation),
     lambda ix, ins, outs, *, n, size, stride, dilation: ix.spread(len(size), stride, dilation, ins),
-    lambda: [Case(((2, 3, 2),), dict(n=(7,), size=(2,), stride=(2,), dilation=(1,))), Case(((2, 3, 2, 2),), dict(n=(4, 6), size=(2, 2), stride=(1, 2), dilation=(2, 1)))],
+    lambda: [Case(((2, 3, 2),), dict(n=(7,), size=(2,), stride=(2,), dilation=(1,))),
+             Case(((2, 3, 2, 2),), dict(n=(4, 6), size=(2, 2), stride=(1, 2), dilation=(2, 1)))],
     "y[…, h, k] = x[…, (h − k · dilation) / stride, k] where that is a whole number in range, else 0")
 
 
@@ -232,7 +236,11 @@ def getitem(x: Any, key: Any) -> Tensor:
     arrays = [i for i, k in enumerate(keys) if k is not None and not isinstance(k, (slice, int, np.integer))]
     if arrays:
         return _gather_item(x, keys, arrays)
-    start, size, step, flips, shape = [], [], [], [], []
+    start: list[int] = []
+    size: list[int] = []
+    step: list[int] = []
+    flips: list[int] = []
+    shape: list[int] = []
     axis = 0
     for k in keys:
         if k is None:
@@ -242,7 +250,8 @@ def getitem(x: Any, key: Any) -> Tensor:
         if s < 0:
             flips.append(axis)
             a, s = x.shape[axis] - 1 - a, -s
-        start.append(a), size.append(m), step.append(s)
+        for part, value in zip((start, size, step), (a, m, s), strict=True):
+            part.append(value)
         if isinstance(k, slice):
             shape.append(m)
         axis += 1
