@@ -1,0 +1,69 @@
+"""Gathers and scatters: indices outside, empty rows, NaN, the many-item sort, the GPU's kernels on whatever device there is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import ops as F
+from clnet.autodiff import gradients
+from clnet.op import OPS, Case
+from clnet.ops import index as family
+from clnet.ops.pointwise import arange
+from clnet.tensor import tensor
+from clnet.workbench import checks
+from clnet.workbench.cases import arrays, cases
+
+MANY = Case(((1, 5000, 7), np.random.default_rng(0).integers(0, 3000, 5000)), dict(rows=3001))
+ON_DEVICE = arange(n=3, dtype="int32") * 4 - 4  # -4, 0, 4: indices that the host does not know
+
+
+def test_host_indices_outside_are_refused() -> None:
+    with pytest.raises(IndexError, match=r"\[-3, 3\); got 3"):
+        F.gather(np.ones((3, 2), np.float32), [0, 3])
+    with pytest.raises(IndexError, match="got -4"):
+        F.scatter_add(np.ones((2, 2), np.float32), np.array([0, -4]), 3)
+
+
+def test_device_indices_outside_are_nan_and_dropped(device: Any) -> None:
+    x = tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+    y, z, w = device.values([F.gather(x, ON_DEVICE), F.scatter_add(x, ON_DEVICE, 3), F.gather(x.astype("int32"), ON_DEVICE)])
+    assert np.isnan(y[[0, 2]]).all() and np.array_equal(y[1], [0, 1])
+    assert np.array_equal(z, [[2, 3], [0, 0], [0, 0]])
+    assert np.array_equal(w, [[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(IndexError, match=r"got a range of \[-4, 4\]"):
+        F.expect_indices("gather", ON_DEVICE, 3)
+
+
+def test_scatter_max_keeps_the_first_maximum_and_nan(device: Any) -> None:
+    source, index = tensor(np.float32([[1, 5], [1, np.nan], [0, 9], [-3, -2]])), np.array([2, 2, 2, 0])
+    y = F.scatter_max(source, index, 4)
+    g = gradients(y, [source], tensor(np.arange(1, 9, dtype=np.float32).reshape(4, 2)))[0]
+    value, slope = device.values([y, g])
+    assert np.array_equal(value, np.float32([[-3, -2], [0, 0], [1, np.nan], [0, 0]]), equal_nan=True)
+    assert np.array_equal(slope, np.float32([[5, 0], [0, 6], [0, 0], [1, 2]]))
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax"])
+def test_gpu_kernels_run_anywhere(name: str, device: Any) -> None:
+    if device.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    from clnet.engine.opencl import OpenCLEngine
+
+    engine = OpenCLEngine(dataclasses.replace(device.device, kind="gpu"))
+    for case in [*cases(OPS[name])[1:2], *([MANY] if name == "scatter_add" else [])]:
+        result = checks.parity(OPS[name], case, engine)
+        assert result, str(result)
+
+
+def test_sort_in_many_chunks_and_digits(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(family.SORT_SHARE, "cpu", 100)
+    monkeypatch.setitem(family.SORT_BITS, "cpu", 5)
+    case = dataclasses.replace(MANY, attrs=dict(rows=3002))  # a plan of its own
+    for op in (OPS["scatter_add"], OPS["scatter_argmax"]):
+        result = checks.parity(op, case, device)
+        assert result, str(result)
+    assert checks.determinism(checks.case_function(OPS["scatter_add"], case), arrays(OPS["scatter_add"], case), device)
