@@ -168,13 +168,21 @@ def iterate(engine: Any, suite: str, *, quick: bool, only: str, progress: bool =
 
 
 def busy() -> str:
-    """A warning if the machine has other work: its threads wait for each other, and ratios become chance."""
-    import os
-
-    if not hasattr(os, "getloadavg"):
+    """A warning if the machine has other work, seen while we sleep (Linux): threads that wait for each other make ratios chance."""
+    try:
+        before = _ticks()
+        time.sleep(0.4)
+        after = _ticks()
+    except (OSError, ValueError):
         return ""
-    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
-    return f"The machine was busy with other work (load {load:.1f} on {cpus} CPUs): these ratios are not to be trusted." if load > 0.6 * cpus else ""
+    total, idle = sum(after) - sum(before), after[3] + after[4] - before[3] - before[4]
+    share = 1 - idle / max(1, total)
+    return f"The machine was busy with other work ({share:.0%} of its CPU time): these ratios are not to be trusted." if share > 0.2 else ""
+
+
+def _ticks() -> list[int]:
+    """Clock ticks of all CPUs: user, nice, system, idle, waiting for disks, ..."""
+    return [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
 
 
 def as_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ KINDS = ("layer", "op", "loss", "optimizer")
 
 @dataclass(frozen=True)
 class Goal:
-    """One name of the catalogue. `example` (ops that are functions over other ops): argument shapes and attributes."""
+    """One name of the catalogue. `example` (ops that are functions over other ops): argument shapes (or values) and attributes."""
 
     kind: str
     name: str

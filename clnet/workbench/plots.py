@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def ratios(names: Sequence[str], values: Sequence[float], title: str) -> bytes:
     return _png(figure)
 
 
-def curves(series: dict[str, Sequence[float]], title: str, xlabel: str = "epoch", ylabel: str = "", log: bool = False,
+def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epoch", ylabel: str = "", log: bool = False,
            size: tuple[float, float] = (6, 3)) -> bytes:
     """Lines over 1, 2, 3 … with their names at their ends."""
     figure, axes = _figure(*size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -125,7 +124,8 @@ def _function_subject(goal: catalog.Goal) -> Subject:
 
     def examples() -> list[Example]:
         attrs = {k: tuple(v) if isinstance(v, list) else v for k, v in goal.example["attrs"].items()}
-        inputs = draw([tuple(shape) for shape in goal.example["args"]], goal.name)
+        wanted = [np.asarray(a["values"], a["dtype"]) if isinstance(a, dict) else tuple(a) for a in goal.example["args"]]
+        inputs = draw(wanted, goal.name)
         return [Example(lambda *tensors: function(*tensors, **attrs), inputs, list(inspect.signature(function).parameters)[: len(inputs)])]
 
     return Subject("op", goal.name, function, goal.family, goal.spec_name, examples)
@@ -263,8 +263,3 @@ def table(kinds: Sequence[str] = catalog.KINDS, only: str = "") -> Any:
     import pandas as pd
 
     return pd.DataFrame([facts(s) for s in subjects(kinds, only)])
-
-
-def known_fields(cls: Any) -> list[str]:
-    """Names of the fields of a registered class."""
-    return [f.name for f in dataclasses.fields(cls)]

@@ -88,7 +88,8 @@ def measure(subject: Subject, engine: Any) -> Row:
         _values(v, subject, examples, engine)
     numbers = _step(v, subject, engine)
     _parity(v, subject, engine)
-    return replace(row, **{**dict.fromkeys(ASPECTS, NO), **v.values}, **numbers, note="; ".join(dict.fromkeys(v.notes)))
+    found: dict[str, Any] = {**dict.fromkeys(ASPECTS, NO), **v.values, **numbers}
+    return replace(row, **found, note="; ".join(dict.fromkeys(v.notes)))
 
 
 def _examples(v: Verdicts, subject: Subject) -> list[Example]:
