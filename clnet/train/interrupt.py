@@ -16,10 +16,12 @@ class Interrupts:
     Does nothing outside the main thread, where Python delivers no signals, and where SIGINT is ignored.
     """
 
-    def __enter__(self) -> Interrupts:
-        self._held = False
+    def __init__(self) -> None:
+        self._held = 0
         self._waiting: tuple[int, FrameType | None] | None = None
         self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
             self._before = signal.signal(signal.SIGINT, self._heard)
         return self
@@ -36,12 +38,12 @@ class Interrupts:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """What is done inside is done whole."""
-        self._held = True
+        """What is done inside is done whole. Holds may lie in one another."""
+        self._held += 1
         try:
             yield
         finally:
-            self._held = False
+            self._held -= 1
+        if self._waiting and not self._held:
             waiting, self._waiting = self._waiting, None
-        if waiting:
             self._before(*waiting)

@@ -100,8 +100,11 @@ class Loop:
         """Brings the losses since the last read to the host. Raises NonFiniteError, the model being as it was before the bad step."""
         found = self.trainer.steps.meter.read()
         self._looked = time.perf_counter()
-        if not len(found):
-            return
+        if len(found):
+            with self.interrupts.hold():  # Ctrl-C during the wait above loses nothing; from here on the books must agree
+                self._take(found)
+
+    def _take(self, found: Any) -> None:
         if self.snapshot is not None:
             bad = np.flatnonzero(~np.isfinite(found[:, 0]))
             if len(bad) or not self.snapshot.finite():
@@ -109,12 +112,14 @@ class Loop:
                 return
             self.snapshot.take()
         self._keep(found)
-        self.window = []
 
     def _keep(self, found: Any) -> None:
-        for (_, y), row in zip(self.window, found, strict=False):
+        """Puts the losses of the steps in the window into the books; the window and the table start anew."""
+        for (_, y), row in zip(self.window, found, strict=True):
             self.rows.append((float(len(y)), *map(float, row)))
             self.trainer.history.steps.append(float(row[0]))
+        self.window = []
+        self.trainer.steps.meter.filled = 0
 
     def means(self) -> dict[str, float]:
         """Of the running epoch, every sample counting once."""
@@ -129,8 +134,9 @@ class Loop:
             logs |= {f"val_{k}": v for k, v in self.trainer.evaluate(self.validation).items()}
         optimizer = self.trainer.optimizer
         logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": samples / seconds}
-        self.trainer.history.rows.append(logs)
-        self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
+        with self.interrupts.hold():
+            self.trainer.history.rows.append(logs)
+            self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
         self.callbacks.call("on_epoch_end", logs)
 
     # --- NaN and infinity
@@ -142,8 +148,6 @@ class Loop:
         bad = self._rewind(window, first_step, first_batch, bad)
         self.window = window[:bad]
         self._keep(found[:bad])
-        self.trainer.steps.meter.filled = 0
-        self.window = []
         assert self.snapshot is not None
         self.snapshot.take()
         where = f"step {first_step + bad + 1} (epoch {self.epoch + 1}, batch {first_batch + bad + 1})"

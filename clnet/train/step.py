@@ -39,12 +39,10 @@ class Meter:
         self.table.assign(table)
 
     def read(self) -> np.ndarray[Any, Any]:
-        """The filled rows as float64, and empties the table. Waits for the steps that fill them."""
+        """The filled rows as float64; set `filled` to 0 to use them again. Waits for the steps that fill them."""
         if not self.filled:
             return np.zeros((0, self.table.shape[1]))
-        found = np.asarray(self.table.numpy(), np.float64)[: self.filled]
-        self.filled = 0
-        return found
+        return np.asarray(self.table.numpy(), np.float64)[: self.filled]
 
 
 @contextlib.contextmanager

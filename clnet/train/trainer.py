@@ -88,6 +88,7 @@ class Trainer:
             weights.append(len(y))
             if meter.filled == meter.rows:
                 rows.append(meter.read())
+                meter.filled = 0
         table = np.concatenate([*rows, meter.read()])
         return {name: math.fsum(np.array(weights) * table[:, k]) / sum(weights) for k, name in enumerate(self.steps.names)}
 
