@@ -15,7 +15,7 @@
 //   RMS_NORM_PARAMETERS        sum over rows g xh                             g x          in two stages
 //   CROSS_ENTROPY              ln sum e^x - sum q x                           x labels     one value a row
 //   CROSS_ENTROPY_SLOPE        softmax(x) - q                                 x labels
-//   SOFT_CROSS_ENTROPY         sum q * ln sum e^x - sum q x                   x q          one value a row
+//   SOFT_CROSS_ENTROPY         sum q (ln sum e^x - x)                         x q          one value a row
 //   q = (1 - SMOOTHING) onehot(label) + SMOOTHING / N; 0 where label == IGNORE, NaN where the label is no class.
 //
 // A row of -INFINITY gives softmax 0 and log-softmax -INFINITY: the maximum is only subtracted where it is finite.
@@ -71,6 +71,9 @@
 #ifndef KEEP
 #define KEEP 8192               // [elements] longest row whose exponentials are kept in private memory
 #endif
+#ifndef FOLDS
+#define FOLDS 2                 // vectors of partial results side by side on a CPU
+#endif
 #ifndef EPS
 #define EPS 1e-5f
 #endif
@@ -111,11 +114,17 @@
 
 // --- passes over a row: FOLD(a, …) declares a = merge over j of TERM, OUT stores; TERM and VALUE work on scalars and vectors
 #if GROUP == 1
-#define FOLD(a, INIT, MERGE, TERM) \
-    T a = (INIT); { VT v_ = VSPLAT(a); size_t j = 0; \
-        for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD); const VT t_ = (TERM); v_ = MERGE(v_, t_); } \
-        T l_[VW]; VSTORE_P(v_, l_); for (size_t i = 0; i < VW; ++i) a = MERGE(a, l_[i]); \
-        for (; j < N; ++j) { LOADS(T, SCALAR_LOAD); const T t_ = (TERM); a = MERGE(a, t_); } }
+// FOLDS vectors run side by side: one alone would wait for each addition to finish.
+#define FOLD_(a, INIT, MERGE, TERM, KEEP_V, KEEP_S) \
+    T a; { VT v_[FOLDS]; UNROLL for (size_t u = 0; u < FOLDS; ++u) v_[u] = VSPLAT((T)(INIT)); size_t i_ = 0; \
+        for (; i_ + FOLDS * VW <= N; i_ += FOLDS * VW) \
+            UNROLL for (size_t u = 0; u < FOLDS; ++u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD); const VT t_ = (TERM); KEEP_V; v_[u] = MERGE(v_[u], t_); } \
+        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD); const VT t_ = (TERM); KEEP_V; v_[0] = MERGE(v_[0], t_); } \
+        UNROLL for (size_t u = 1; u < FOLDS; ++u) v_[0] = MERGE(v_[0], v_[u]); \
+        T l_[VW]; VSTORE_P(v_[0], l_); \
+        UNROLL for (size_t w = VW / 2; w; w /= 2) UNROLL for (size_t i = 0; i < w; ++i) l_[i] = MERGE(l_[i], l_[i + w]); \
+        a = l_[0]; for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_LOAD); const T t_ = (TERM); KEEP_S; a = MERGE(a, t_); } }
+#define FOLD(a, INIT, MERGE, TERM) FOLD_(a, INIT, MERGE, TERM, , )
 #define OUT(VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD); const VT o_ = (VALUE); EPILOGUE_V(r, j, o_); } \
         for (; j < N; ++j) { LOADS(T, SCALAR_LOAD); EPILOGUE(r, j, (VALUE)); } }
@@ -132,11 +141,7 @@
 
 // FOLD and OUT for exponentials: e_ stands for them in OUT_KEPT.
 #if GROUP == 1 && N <= KEEP
-#define FOLD_KEPT(a, TERM) \
-    T kept[N]; T a = 0; { VT v_ = VSPLAT(a); size_t j = 0; \
-        for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD); const VT t_ = (TERM); VSTORE_P(t_, kept + j); v_ = ADD(v_, t_); } \
-        T l_[VW]; VSTORE_P(v_, l_); for (size_t i = 0; i < VW; ++i) a = ADD(a, l_[i]); \
-        for (; j < N; ++j) { LOADS(T, SCALAR_LOAD); const T t_ = (TERM); kept[j] = t_; a = ADD(a, t_); } }
+#define FOLD_KEPT(a, TERM) T kept[N]; FOLD_(a, 0, ADD, TERM, VSTORE_P(t_, kept + j), kept[j] = t_)
 #define OUT_KEPT(TERM, VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { const VT e_ = VLOAD_P(kept + j); STORE_V(r, j, (VALUE)); } \
         for (; j < N; ++j) { const T e_ = kept[j]; STORE(r, j, (VALUE)); } }
@@ -214,8 +219,8 @@ INLINE VT less_target(VT v, const size_t j, const size_t at) {
 #define ROW LABEL if (label == IGNORE) OUT(0) else { TOP FOLD_KEPT(total, exp(xv - top)) \
     const T scale = !known ? (T)(NAN) : total == 0 ? (T)(1) : 1 / total; OUT_KEPT(exp(xv - top), e_ * scale) }
 #elif KIND == SOFT_CROSS_ENTROPY
-#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) FOLD(mass, 0, ADD, qv) FOLD(inner, 0, ADD, qv == 0 ? qv : qv * xv) \
-    const T value = LSE * mass - inner; ONCE { EPILOGUE(r, value); }
+#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; \
+    FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - xv)) ONCE { EPILOGUE(r, value); }
 #endif
 
 #if PART == 1
@@ -248,32 +253,61 @@ void rows(PARAMS) {
 #endif
 
 #if PART == 2
-// Items own columns j = l, l + GROUP, … of the group's partial sums (all of them on a CPU): no two write the same one.
+#if GROUP == 1
+// Sums grow in private memory where they fit (PoCL 3.0 loses lanes of sums that it reads and writes in global memory).
+#if N <= KEEP
+#define TO_LOAD VLOAD_P
+#define TO_STORE VSTORE_P
+#else
+#define TO_LOAD VLOAD
+#define TO_STORE VSTORE
+#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void partial_columns(PARAMS) {
+    BEGIN;
+    const size_t r0 = get_global_id(0) * CHUNK, r1 = min(r0 + CHUNK, (size_t)(ROWS));
+    __global T* out = (__global T*)partial + get_global_id(0) * OUTPUTS * N;
+#if N <= KEEP
+    T to[OUTPUTS * N];
+#else
+    __global T* to = out;
+#endif
+    for (size_t j = 0; j < OUTPUTS * N; ++j) to[j] = 0;
+    for (size_t r = r0; r < r1; ++r) {
+        MOMENTS
+        size_t j = 0;
+        for (; j + VW <= N; j += VW) {
+            LOADS(VT, VLOAD);
+            TO_STORE(TO_LOAD(to + j) + gv * NORMAL, to + j);
+#if OUTPUTS == 2
+            TO_STORE(TO_LOAD(to + N + j) + gv, to + N + j);
+#endif
+        }
+        for (; j < N; ++j) {
+            LOADS(T, SCALAR_LOAD);
+            to[j] += gv * NORMAL;
+#if OUTPUTS == 2
+            to[N + j] += gv;
+#endif
+        }
+    }
+#if N <= KEEP
+    for (size_t j = 0; j < OUTPUTS * N; ++j) out[j] = to[j];
+#endif
+}
+#else
+// Items own columns j = l, l + GROUP, … of the group's sums: no two write the same one.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void partial_columns(PARAMS) {
     BEGIN;
+    __local T tree[GROUP];
     const size_t l = get_local_id(0), r0 = get_group_id(0) * CHUNK, r1 = min(r0 + CHUNK, (size_t)(ROWS));
     __global T* to = (__global T*)partial + get_group_id(0) * OUTPUTS * N;
-#if GROUP > 1
-    __local T tree[GROUP];
-#endif
-    for (size_t j = l; j < OUTPUTS * N; j += GROUP) to[j] = 0;
-#if GROUP > 1
-    barrier(CLK_GLOBAL_MEM_FENCE);      // the zeros of both outputs were dealt out as one row
-#endif
+    for (size_t k = 0; k < OUTPUTS; ++k)
+        for (size_t j = l; j < N; j += GROUP) to[k * N + j] = 0;
     for (size_t r = r0; r < r1; ++r) {
         MOMENTS
-        size_t j = l;
-#if GROUP == 1
-        for (; j + VW <= N; j += VW) {
-            LOADS(VT, VLOAD);
-            VSTORE(VLOAD(to + j) + gv * NORMAL, to + j);
-#if OUTPUTS == 2
-            VSTORE(VLOAD(to + N + j) + gv, to + N + j);
-#endif
-        }
-#endif
-        for (; j < N; j += GROUP) {
+        for (size_t j = l; j < N; j += GROUP) {
             LOADS(T, SCALAR_LOAD);
             to[j] += gv * NORMAL;
 #if OUTPUTS == 2
@@ -282,6 +316,7 @@ void partial_columns(PARAMS) {
         }
     }
 }
+#endif
 #endif
 
 #if PART == 3

@@ -78,7 +78,12 @@ gelu_tanh_gradient = pointwise(
 
 
 # --- swish
+# In float32 the slope below −88 is 0, and 0 · ∞ for an infinite cotangent: cut it there for every type.
+STEEP = 88.0
+
+
 def _swish_slope(x: Any) -> Any:
+    x = np.where(x < -STEEP, -np.inf, x)
     s, near = special.expit(x), np.clip(x, -FLAT, FLAT)
     return s * (1 + near * special.expit(-near))
 
@@ -94,7 +99,7 @@ swish = pointwise(
     "swish", f"x < {-FLAT} ? (T)(0) : x / (1 + exp(-x))", lambda x: np.where(x < -FLAT, 0.0, x) * special.expit(x),
     lambda g, y, x: swish_gradient(g, x), accepts=F, cost=15, doc="y = x · σ(x)")
 swish_gradient = pointwise(
-    "swish_gradient", f"g * (x > {FLAT} ? (T)(1) : (x < {-FLAT} ? (T)(0) : (T)((1 + x * (1 - 1 / (1 + exp(-x)))) / (1 + exp(-x)))))",
+    "swish_gradient", f"g * (x > {STEEP} ? (T)(1) : (x < {-STEEP} ? (T)(0) : (T)((1 + x * (1 - 1 / (1 + exp(-x)))) / (1 + exp(-x)))))",
     lambda g, x: g * _swish_slope(x), lambda c, y, g, x: (swish_gradient(c, x), c * g * _swish_bend(x)), accepts=F, cost=20,
     doc="y = g · σ(x) (1 + x (1 − σ(x)))")
 silu = swish
