@@ -1,14 +1,13 @@
-"""Writes ops.npz: values and gradients of ops as PyTorch computes them in float64. Run by hand where PyTorch is installed:
+"""Writes op/<name>.npz: what PyTorch gives for the first examples of every op that it knows, in float64.
 
-    python tests/golden/make_ops.py
+    python tests/golden/make_ops.py [name ...]       needs torch; the tests that read the files do not
 
-A row of OPS is name -> (PyTorch function, inputs); tests/device/test_golden.py has the same names with clnet's functions and
-needs no PyTorch. Inputs are float32 numbers, so that a device starts from the same ones; a second row of random cotangents u
-gives the gradients of Σ u · y.
+A file holds for example k: `k.in.j`, `k.out.0`, `k.u` (cotangent), `k.grad.j` (gradients of ⟨u, output⟩ to the float inputs), and `source`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,104 +16,83 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-Array = np.ndarray[Any, Any]
-RNG = np.random.default_rng(20)
+from clnet.op import OPS
+from clnet.workbench import golden, registry
+from clnet.workbench.cases import cases
+
+HERE = Path(__file__).resolve().parent / "op"
+SAME = """abs add bit_and bit_or bit_xor ceil cos cosh div equal erf exp expm1 floor greater greater_equal isfinite isnan less less_equal log log1p log2 maximum
+    minimum mul neg not_equal pow reciprocal relu round rsqrt sigmoid sign sin sinh sqrt square sub tan tanh trunc matmul where""".split()  # noqa: SIM905
+TORCH = {"bit_and": "bitwise_and", "bit_or": "bitwise_or", "bit_xor": "bitwise_xor", "equal": "eq", "not_equal": "ne"}
 
 
-def real(*shape: int, low: float = -3.0, high: float = 3.0) -> Array:
-    return RNG.uniform(low, high, shape).astype(np.float32)
+def _reduce(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, axes: f(x, dim=tuple(axes), keepdim=True)
 
 
-def whole(n: int, *shape: int) -> Array:
-    return RNG.integers(0, n, shape)
+def _single(f: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch reduces over one axis here: several are laid into one."""
+    def folded(x: Any, axes: Any) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        flat = x.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1)
+        return f(flat, -1).reshape([1 if a in axes else n for a, n in enumerate(x.shape)])
+    return folded
 
 
-def _reduced(how: str) -> Callable[..., Any]:
-    def f(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        start = torch.zeros(6, source.shape[1], dtype=source.dtype)
-        return start.index_reduce(0, index, source, how, include_self=False)
-
-    return f
-
-
-
-ANYWHERE = ("abs", "exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "erf", "square", "sigmoid")
-POSITIVE = ("sqrt", "rsqrt", "log", "log1p", "log2", "reciprocal")
-ROWS = np.array([2, 0, 2, 5, 2, 0, 1, 5])
-OPS: dict[str, tuple[Callable[..., Any], list[Array]]] = {
-    # pointwise
-    **{name: (getattr(torch, name), [real(4, 5)]) for name in ANYWHERE},
-    **{name: (getattr(torch, name), [real(4, 5, low=0.1)]) for name in POSITIVE},
-    "maximum": (torch.maximum, [real(4, 5), real(5)]),
-    "minimum": (torch.minimum, [real(4, 5), real(4, 1)]),
-    "maximum_ties": (torch.maximum, [np.float32([1, 2, 3, -1]), np.float32([1, 0, 3, 4])]),
-    "pow": (torch.pow, [real(4, 5, low=0.1), real(4, 5)]),
-    "mod": (torch.remainder, [real(4, 5), real(4, 5)]),
-    "floordiv": (lambda x, y: torch.floor_divide(x, y).detach(), [real(4, 5), real(4, 5)]),
-    "softplus": (F.softplus, [real(4, 5)]),
-    "relu": (F.relu, [real(4, 5)]),
-    "elu": (F.elu, [real(4, 5)]),
-    "celu": (lambda x: F.celu(x, 0.5), [real(4, 5)]),
-    "selu": (F.selu, [real(4, 5)]),
-    "leaky_relu": (F.leaky_relu, [real(4, 5)]),
-    "gelu": (F.gelu, [real(4, 5)]),
-    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), [real(4, 5)]),
-    "mish": (F.mish, [real(4, 5)]),
-    "silu": (F.silu, [real(4, 5)]),
-    "hard_swish": (F.hardswish, [real(4, 5, low=-4, high=4)]),
-    # F.hardsigmoid's own gradient has 1/6 in float32, and F.celu's 1/alpha: 0.5 is exact.
-    "hard_sigmoid": (lambda x: torch.clamp(x / 6 + 0.5, 0, 1), [real(4, 5, low=-4, high=4)]),
-    "clip": (lambda x: torch.clamp(x, -1, 1.5), [real(4, 5)]),
-    # reductions
-    "sum": (lambda x: x.sum((0, 2)), [real(2, 3, 4)]),
-    "mean": (lambda x: x.mean(1), [real(2, 3, 4)]),
-    "var": (lambda x: x.var(1, unbiased=False), [real(4, 6)]),
-    "prod": (lambda x: x.prod(1), [np.float32([[1, 2, 0, 3], [0, 2, 0, 1], [2, -1, 3, 0.5]])]),
-    "max": (lambda x: x.max(1).values, [real(4, 6)]),
-    "logsumexp": (lambda x: x.logsumexp(1), [real(4, 6)]),
-    # movement
-    "windows": (lambda x: x.unfold(1, 3, 2), [real(2, 8)]),
-    "gather": (lambda x, i: x[i], [real(6, 4), ROWS]),
-    "gather_axis_1": (lambda x, i: x[:, i], [real(3, 6, 2), ROWS]),
-    "take_along_axis": (lambda x, i: torch.take_along_dim(x, i, 1), [real(3, 5, 2), whole(5, 3, 4, 2)]),
-    "scatter_add": (lambda s, i: torch.zeros(6, 3, dtype=s.dtype).index_add(0, i, s), [real(8, 3), ROWS]),
-    "scatter_mean": (_reduced("mean"), [real(8, 3), ROWS]),
-    "scatter_max": (_reduced("amax"), [real(8, 3), ROWS]),
-    "one_hot": (lambda i: F.one_hot(i, 6).double(), [ROWS]),
-    # contractions
-    "matmul": (torch.matmul, [real(2, 3, 5), real(5, 4)]),
-    "linear": (F.linear, [real(3, 5), real(4, 5), real(4)]),
-    "conv": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), [real(2, 2, 5, 6), real(3, 2, 3, 3), real(3)]),
-    "conv_groups_dilation": (lambda x, w: F.conv2d(x, w, dilation=2, groups=2), [real(1, 4, 6, 7), real(4, 2, 2, 3)]),
-    "conv_transpose": (lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1), [real(1, 3, 3, 4), real(3, 2, 3, 3)]),
-    "max_pool": (lambda x: F.max_pool2d(x, 3, 2, 1), [real(1, 2, 6, 7)]),
-    "avg_pool": (lambda x: F.avg_pool2d(x, 2), [real(1, 2, 6, 6)]),
-    # normalisation and attention
-    "softmax": (lambda x: F.softmax(x, -1), [real(3, 7)]),
-    "log_softmax": (lambda x: F.log_softmax(x, -1), [real(3, 7)]),
-    "layer_norm": (lambda x, g, b: F.layer_norm(x, (6,), g, b), [real(4, 6), real(6), real(6)]),
-    "rms_norm": (lambda x, g: F.rms_norm(x, (6,), g, 1e-5), [real(4, 6), real(6)]),
-    "group_norm": (lambda x, g, b: F.group_norm(x, 2, g, b), [real(2, 4, 3), real(4), real(4)]),
-    "instance_norm": (lambda x, g, b: F.instance_norm(x, weight=g, bias=b), [real(2, 3, 5), real(3), real(3)]),
-    "attention": (F.scaled_dot_product_attention, [real(1, 2, 4, 3), real(1, 2, 5, 3), real(1, 2, 5, 3)]),
-    "attention_causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [real(1, 2, 4, 3), real(1, 2, 4, 3), real(1, 2, 4, 3)]),
+# --- each: (inputs, attributes) -> the output
+RULES: dict[str, Callable[..., Any]] = {
+    **{n: getattr(torch, TORCH.get(n, n)) for n in SAME},
+    "arctan": torch.arctan, "floordiv": lambda x, y: torch.floor_divide(x, y), "mod": torch.remainder, "softplus": F.softplus, "softsign": F.softsign,
+    "mish": F.mish, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "swish": F.silu,
+    "sum": _reduce(torch.sum), "max": _reduce(torch.amax), "min": _reduce(torch.amin), "prod": _single(torch.prod), "argmax": _single(torch.argmax),
+    "argmin": _single(torch.argmin), "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
+    "var": lambda x, axes: torch.var(x, tuple(axes), correction=0),
+    "softmax": lambda x, axis: F.softmax(x, axis), "log_softmax": lambda x, axis: F.log_softmax(x, axis),
+    "layer_norm": lambda x, g, b, eps: F.layer_norm(x, x.shape[-1:], g, b, eps), "rms_norm": lambda x, g, eps: F.rms_norm(x, x.shape[-1:], g, eps),
+    "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, order: x.permute(*order), "expand": lambda x, shape: x.expand(shape),
+    "flip": lambda x, axes: x.flip(tuple(axes)), "linear": F.linear, "attention": F.scaled_dot_product_attention,
+    "elu": lambda x, a=1.0: torch.where(x > 0, x, a * F.elu(x)), "selu": F.selu, "celu": F.celu,
+    "leaky_relu": lambda x, slope: F.leaky_relu(x, slope), "relu6": F.relu6, "hard_tanh": F.hardtanh, "hard_sigmoid": F.hardsigmoid, "hard_swish": F.hardswish,
+    "conv_transpose": lambda x, w: F.conv_transpose2d(x, w), "avg_pool": lambda x, size: F.avg_pool2d(x, size),
+    "instance_norm": lambda x: F.instance_norm(x), "group_norm": lambda x, num_groups: F.group_norm(x, num_groups),
 }
 
 
-def main() -> None:
-    out: dict[str, Array] = {}
-    for name, (function, inputs) in OPS.items():
-        xs = [torch.tensor(x.astype(np.float64), requires_grad=True) if x.dtype.kind == "f" else torch.tensor(x) for x in inputs]
-        y = function(*xs)
-        u = RNG.standard_normal(y.shape).astype(np.float32)
-        floats = [x for x in xs if x.requires_grad]
-        grads = torch.autograd.grad((y * torch.tensor(u.astype(np.float64))).sum(), floats) if y.requires_grad else []
-        out |= {f"{name}/x{k}": x for k, x in enumerate(inputs)} | {f"{name}/y": y.detach().numpy(), f"{name}/u": u}
-        out |= {f"{name}/g{k}": g.numpy() for k, g in enumerate(grads)}
-    path = Path(__file__).with_name("ops.npz")
-    np.savez_compressed(path, **out)
-    print(f"{path.name}: {len(OPS)} ops, {path.stat().st_size} bytes")
+def leaf(a: np.ndarray[Any, Any]) -> Any:
+    t = torch.from_numpy(a.astype(np.float64) if a.dtype.kind == "f" else a.copy())
+    return t.requires_grad_() if a.dtype.kind == "f" else t
+
+
+def example(name: str, inputs: list[Any], attrs: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """The arrays kept for one example."""
+    leaves = [leaf(a) for a in inputs]
+    y = RULES[name](*leaves, **attrs)
+    found = {f"in.{j}": a for j, a in enumerate(inputs)} | {"out.0": y.detach().numpy()}
+    if y.requires_grad:
+        u = rng.standard_normal(tuple(y.shape))
+        grads = torch.autograd.grad(y, [t for t in leaves if t.requires_grad], torch.from_numpy(u), allow_unused=True, materialize_grads=True)
+        found |= {"u": u} | {f"grad.{j}": g.numpy() for j, g in enumerate(grads)}
+    return found
+
+
+def attributes(subject: registry.Subject) -> list[dict[str, Any]]:
+    """The attributes of a subject's examples, in their order."""
+    if subject.name in OPS:
+        return [case.attrs for case in cases(OPS[subject.name])]
+    return [next(g.example["attrs"] for g in registry.catalog.goals("op") if g.name == subject.name)]
 
 
 if __name__ == "__main__":
-    main()
+    HERE.mkdir(exist_ok=True)
+    for subject in registry.subjects(["op"]):
+        if subject.name not in RULES or (sys.argv[1:] and subject.name not in sys.argv[1:]):
+            continue
+        rng, kept = np.random.default_rng(11), {"source": np.array(f"torch {torch.__version__.split('+')[0]}")}
+        for k, (e, attrs) in enumerate(zip(subject.examples()[: golden.TRIED], attributes(subject), strict=False)):
+            try:
+                kept |= {f"{k}.{n}": a for n, a in example(subject.name, e.inputs, attrs, rng).items()}
+            except (TypeError, RuntimeError) as error:  # PyTorch lacks the form: this example has no independent value
+                print(f"{subject.name}, example {k}: {' '.join(str(error).split())[:120]}")
+        if len(kept) == 1:
+            continue
+        np.savez_compressed(HERE / f"{subject.name}.npz", **kept)
