@@ -60,7 +60,7 @@ class _Network(Layer):
 
 def _variadic(cls: type) -> type:
     """Sequential(a, b, c), Sequential([a, b, c]) and Sequential(layers=[a, b, c]) are one."""
-    build: Callable[..., None] = cls.__init__
+    build: Callable[..., None] = vars(cls)["__init__"]
 
     def init(self: Any, *layers: Any, **fields: Any) -> None:
         if layers and not (len(layers) == 1 and isinstance(layers[0], (list, tuple))):
@@ -158,7 +158,7 @@ class Graph(_Network):
     def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
         if shapes or None in self.specs.values():
             return super().summary(*shapes, batch=batch, dtype=dtype, optimizer=optimizer)
-        return summarize(self, [Spec((batch, *s.shape), s.dtype) for s in self.specs.values()], optimizer)
+        return summarize(self, [Spec((batch, *s.shape), s.dtype) for s in self.specs.values() if s is not None], optimizer)
 
     def forward(self, *inputs: Any) -> Any:
         if len(inputs) != len(self.inputs):

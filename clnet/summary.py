@@ -72,7 +72,7 @@ def summarize(model: Layer, specs: Sequence[Spec], optimizer: Optimizer | None =
         own = [v for v in vars(layer).values() if isinstance(v, Parameter) and id(v) not in counted]
         counted |= {id(v) for v in own}
         rows.append(Row(path or "model", type(layer).__name__, _shapes(layer), sum(v.size for v in own)))
-        layer._called = None
+        vars(layer).pop("_called", None)
     params = [v for v in model.variables().values() if isinstance(v, Parameter)]
     return Summary(rows, sum(p.size for p in params), sum(p.size for p in params if p.trainable), _memory(model, specs, optimizer or Adam()),
                    f"optimizer {type(optimizer or Adam()).__name__}, inputs {', '.join(map(str, specs))}, outputs {', '.join(map(str, outputs))}")

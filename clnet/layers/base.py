@@ -23,7 +23,7 @@ from ..tensor import Operators, Tensor, as_tensor, tensor
 class Symbolic:
     """A value of a model that is being written down, not computed: a layer called with one notes the call (see clnet.model)."""
 
-    def wire(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
+    def wire(self, layer: Layer, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         raise NotImplementedError
 
 

@@ -76,7 +76,8 @@ def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 def _callbacks(callbacks: list[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray[Any, Any]]]:
     """What callbacks remember: JSON values, and arrays under names."""
-    rows, arrays = [], {}
+    rows: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for k, c in enumerate(callbacks):
         state = c.state() if hasattr(c, "state") else {}
         arrays |= {f"callback.{k}.{n}": v for n, v in state.items() if isinstance(v, np.ndarray)}

@@ -155,7 +155,7 @@ def read_npz(path: str | Path, x: str = "x", y: str = "y") -> Dataset:
             arrays = [_read_npy(archive, members[name], f"{who}[{name}]") for name in (x, y)]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{who}: expected a readable .npz file; got: {error}.") from None
-    return from_arrays(*arrays, title=Path(path).stem)
+    return Dataset(arrays[0], arrays[1], title=Path(path).stem)
 
 
 def _read_npy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, who: str) -> np.ndarray[Any, Any]:

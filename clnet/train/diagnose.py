@@ -34,7 +34,7 @@ def diagnose(trainer: Any, batch: Batch) -> str:
             for v, old in before.items():
                 v._tensor = old
             for layer in layers(model).values():
-                layer._called = None
+                vars(layer).pop("_called", None)
 
 
 def _marks(model: Any) -> list[tuple[int, str]]:

@@ -30,23 +30,31 @@ from clnet.train.examples import BATCH, EPOCHS, TARGET, digits_model, train_digi
 pytestmark = pytest.mark.device
 
 
-def skip_slow(device: Any, kind: str, request: pytest.FixtureRequest) -> None:
-    """PoCL's compiler takes minutes for the larger networks: they run there with -m slow."""
-    if kind != "mlp" and device.device.runtime == "pocl" and "slow" not in (request.config.option.markexpr or ""):
-        pytest.skip("PoCL compiles slowly; run with -m slow")
+def skip_slow(device: Any, kind: str) -> None:
+    """The larger networks take minutes of PoCL's compiler."""
+    if kind != "mlp" and device.device.runtime == "pocl":
+        pytest.skip("PoCL compiles slowly; pytest -m slow runs it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [k for k in EPOCHS if k != "mlp"])
+def test_digits_target_with_a_slow_compiler(kind: str, device: Any, request: pytest.FixtureRequest) -> None:
+    if device.device.runtime != "pocl" or "slow" not in (request.config.option.markexpr or ""):
+        pytest.skip("for PoCL, with pytest -m slow")
+    assert train_digits(kind).passed
 
 
 @pytest.mark.parametrize("kind", list(EPOCHS))
-def test_digits_target(kind: str, device: Any, request: pytest.FixtureRequest) -> None:
-    skip_slow(device, kind, request)
+def test_digits_target(kind: str, device: Any) -> None:
+    skip_slow(device, kind)
     result = train_digits(kind)
     assert result.accuracy >= TARGET[kind], result
     assert not getattr(device, "fallbacks", {}), device.fallbacks
 
 
 @pytest.mark.parametrize("kind", list(EPOCHS))
-def test_losses_of_the_oracle_and_equal_bits(kind: str, device: Any, request: pytest.FixtureRequest) -> None:
-    skip_slow(device, kind, request)
+def test_losses_of_the_oracle_and_equal_bits(kind: str, device: Any) -> None:
+    skip_slow(device, kind)
     train, _ = data.load("digits").split(0.2, 0)
     part = train.take(slice(20 * BATCH))
 
@@ -148,6 +156,11 @@ def test_resume_is_the_same_run(device: Any, tmp_path: Path, batch: int) -> None
     assert history.steps == expected.steps
     assert history.frame.drop(columns=TIMES).equals(expected.frame.drop(columns=TIMES))
     assert_same(other, whole)
+
+
+def test_resume_on_the_numpy_engine(tmp_path: Path) -> None:
+    with on("numpy") as engine:
+        test_resume_is_the_same_run(engine, tmp_path, 1)
 
 
 def test_resume_at_the_end_of_an_epoch(device: Any, tmp_path: Path) -> None:
