@@ -29,6 +29,11 @@ def _half_if_tie(g: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return to_x, g - to_x
 
 
+def _to_base(g: Any, x: Any, y: Any) -> Any:
+    """g · y · x^(y − 1), 0 where y = 0: there 0 · ∞ would be NaN at x = 0."""
+    return g * where(equal(y, 0), 0.0, y * pow(x, y - 1))
+
+
 def _to_exponent(g: Any, out: Any, x: Any) -> Any:
     """d x^y / dy = x^y ln x; 0 where x ≤ 0, where ln x does not exist."""
     return where(greater(x, 0), g * out * log(where(greater(x, 0), x, 1.0)), 0.0)
@@ -84,7 +89,7 @@ expm1 = pointwise("expm1", "expm1(x)", np.expm1, lambda g, y, x: g * (y + 1), ac
 log = pointwise("log", "log(x)", np.log, lambda g, y, x: g / x, accepts=F, domain=positive, cost=10)
 log1p = pointwise("log1p", "log1p(x)", np.log1p, lambda g, y, x: g / (1 + x), accepts=F, domain=(-0.9, 4.0), cost=12)
 log2 = pointwise("log2", "log2(x)", np.log2, lambda g, y, x: g / (x * float(np.log(2))), accepts=F, domain=positive, cost=10)
-pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (g * y * pow(x, y - 1), _to_exponent(g, out, x)), accepts=N, domain=(0.5, 2.5), cost=20)
+pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (_to_base(g, x, y), _to_exponent(g, out, x)), accepts=N, domain=(0.5, 2.5), cost=20)
 
 # --- trigonometry
 sin = pointwise("sin", "sin(x)", np.sin, lambda g, y, x: g * cos(x), accepts=F, cost=12)
