@@ -18,6 +18,7 @@ import numpy as np
 from ..autodiff import gradients
 from ..engine import on
 from ..spec import is_float
+from ..state import Parameter
 from ..tensor import constant, tensor
 from . import checks, probe
 from .registry import Example, Subject
@@ -76,14 +77,18 @@ def _example(kept: dict[str, Any], k: int, example: Example, engine: Any) -> lis
 
 
 def _paths(subject: Subject, kept: dict[str, Any], engine: Any) -> list[checks.Result]:
-    from .layer_checks import trajectory
-
     starts, grads, found = _numbered(kept, "start."), _numbered(kept, "grad."), []
     for k in range(sum(name.endswith(".fields") for name in kept)):
         optimizer = subject.thing(**json.loads(str(kept[f"{k}.fields"])))
+        params = [Parameter(a, f"p{j}", role="bias" if a.ndim == 1 else "weight") for j, a in enumerate(starts)]
+        path = {}
         with on(engine):
-            path = trajectory(optimizer, starts, lambda _, t: [g[t - 1] for g in grads], max(KEPT))
+            for t in range(1, max(KEPT) + 1):
+                for p, g in zip(params, grads, strict=True):
+                    p.grad = tensor(g[t - 1])
+                optimizer.update(params)
+                path[t] = [p.numpy() for p in params]
         for j, wanted in enumerate(_numbered(kept, f"{k}.path.")):
             for row, step in enumerate(KEPT):
-                found.append(checks.judge("golden", path[step - 1][j], wanted[row], "float32", checks.TOLERANCE["float32"] * (step + 1)))
+                found.append(checks.judge("golden", path[step][j], wanted[row], "float32", checks.TOLERANCE["float32"] * (step + 1)))
     return found
