@@ -53,7 +53,7 @@ def _lstm() -> list[Layer]:
 
 
 def _transformer() -> list[Layer]:
-    return [Reshape(shape=(8, 8)), Dense(out_features=32), PositionalEncoding(), TransformerEncoderBlock(num_heads=4, d_ff=64, dropout=0.0), Flatten(),
+    return [Reshape(shape=(8, 8)), Dense(out_features=32), PositionalEncoding(max_len=8), TransformerEncoderBlock(num_heads=4, d_ff=64, dropout=0.0), Flatten(),
             Dense(out_features=10)]
 
 

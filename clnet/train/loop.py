@@ -59,6 +59,7 @@ class Loop:
         finally:
             after = _moved()
             history.transfers = after - before if after and before else None
+            self.snapshot = None  # a whole copy of the state
             self.callbacks.call("on_train_end")
 
     def _begin(self) -> None:
