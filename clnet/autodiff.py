@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import ShapeError
+from .errors import ClnetError, ShapeError
 from .op import OPS
 from .spec import is_float
 from .tensor import Tensor, as_tensor, constant, walk
@@ -52,6 +52,8 @@ def _depends(order: list[Tensor], stops: set[int]) -> set[int]:
 def _push(t: Tensor, g: Tensor, needed: set[int], cotangents: dict[int, list[Tensor]]) -> None:
     assert t.op is not None
     if t.op.vjp is None:
+        if t.op.kind == "kernel":
+            raise ClnetError(f"gradients: expected a gradient of {t.op.name}; it has none; use detach() where none should flow.")
         return
     pieces = t.op.vjp(g, t, *t.inputs, **t.attrs)
     for i, piece in zip(t.inputs, pieces if isinstance(pieces, tuple) else (pieces,), strict=True):

@@ -15,6 +15,7 @@ from .graph import Graph, Node, kernel_operand, through_views
 from .index import Flat, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
+MOST_OPS = 128  # ops in one launch: longer kernels build slowly and spill
 
 
 @dataclass(eq=False)
@@ -27,6 +28,7 @@ class Launch:
     cores: list[Node] = field(default_factory=list)
     stores: list[Node] = field(default_factory=list)
     size: int = 0
+    ops: int = 0
 
     def __repr__(self) -> str:
         names = [n.op.name for n in (self.cores or self.stores) if n.op]
@@ -71,7 +73,7 @@ class _Scheduler:
         self.launches: list[Launch] = []
         self.home: dict[Node, Launch] = {}
         self.must: set[Node] = set()
-        self.floating: set[Node] = set()
+        self.floating: dict[Node, int] = {}  # nodes that wait for a consumer, and how many would come along with each
         self.front = 0
         self.placed: dict[Node, tuple[Node, int]] = {}
         self.cost: dict[Node, int] = {}
@@ -94,8 +96,9 @@ class _Scheduler:
                 self.cost[n] = 1
         for n in list(self.graph.nodes):  # assembling adds copies, with homes of their own
             self.assign(n)
-        for n in self.floating.copy():
-            self.ground(n)
+        for n in list(self.floating):
+            if n in self.floating:
+                self.ground(n)
         stored = self.decide()
         launches = sorted((launch for launch in self.launches if launch.stores), key=lambda launch: launch.position)  # the rest was recomputed elsewhere
         for position, launch in enumerate(launches):
@@ -187,15 +190,18 @@ class _Scheduler:
                 self.ground(b)
         if (sibling := self._sibling(n, bases)) is not None:
             self._settle(n, sibling)
-        elif n in self.must:
+            return
+        along = 1 + sum(self.floating[b] for b, identity in bases if identity and b in self.floating)
+        if n in self.must or along > MOST_OPS // 4:
             self._settle(n, self._new(n, "map", n.shape))
         else:
-            self.floating.add(n)
+            self.floating[n] = along
 
     def _settle(self, n: Node, launch: Launch) -> None:
         """n, and the waiting nodes it reads element for element, are computed in this launch."""
         self.home[n] = launch
-        self.floating.discard(n)
+        self.floating.pop(n, None)
+        launch.ops += 1
         if launch.kind == "map" and len(n.shape) > len(launch.domain):
             launch.domain = n.shape
         for b, identity in self.bases[n]:
@@ -211,7 +217,7 @@ class _Scheduler:
 
     def _fits(self, bases: list[tuple[Node, bool]], launch: Launch, size: int) -> bool:
         """Whether a node that reads these bases can be computed in the launch; waiting ones would come along."""
-        if launch.kind == "host" or self._result_size(launch) != size:
+        if launch.kind == "host" or self._result_size(launch) != size or launch.ops >= MOST_OPS:
             return False
         return all(self._there(b, identity, launch) for b, identity in bases)
 
@@ -294,13 +300,15 @@ class _Scheduler:
         # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
         if self.cost[n] <= (3 if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
             return set(sites)
-        if away == sites and len(away) == 1 and max(self._domain(launch) for launch in away) <= 2 * n.size:
+        if away == sites and len(away) == 1 and not home.cores and self._fits_into(n, next(iter(away))):
             return away
         stored.add(n)
         return {home}
 
-    def _domain(self, launch: Launch) -> int:
-        return math.prod(launch.domain)
+    def _fits_into(self, n: Node, launch: Launch) -> bool:
+        """Whether the launch may compute n too: no more often than n has elements, and within the length of a kernel."""
+        launch.ops += 1
+        return math.prod(launch.domain) <= 2 * n.size and launch.ops <= MOST_OPS
 
 
 def schedule(graph: Graph) -> Schedule:
