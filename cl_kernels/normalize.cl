@@ -13,7 +13,7 @@
 //   RMS_NORM                   xh * gamma, xh = x r, r = 1 / sqrt(mean x^2 + EPS)                      x gamma
 //   RMS_NORM_GRADIENT          r * (g gamma - xh * mean(g gamma xh))          g x gamma
 //   RMS_NORM_PARAMETERS        sum over rows g xh                             g x          in two stages
-//   CROSS_ENTROPY              ln sum e^x - sum q x                           x labels     one value a row
+//   CROSS_ENTROPY              ln sum e^(x - max x) - sum q (x - max x)                           x labels     one value a row
 //   CROSS_ENTROPY_SLOPE        softmax(x) - q                                 x labels
 //   SOFT_CROSS_ENTROPY         sum q (ln sum e^x - x)                         x q          one value a row
 //   q = (1 - SMOOTHING) onehot(label) + SMOOTHING / N; 0 where label == IGNORE, NaN where the label is no class.
@@ -162,7 +162,7 @@
 #define RMS FOLD(square_, 0, ADD, xv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
 // the row's maximum where it is finite, else 0; ln sum e^x, 0 for a row of -INFINITY
 #define TOP FOLD(max_, -INFINITY, MAX, xv) const T top = max_ - max_ == 0 ? max_ : (T)(0);
-#define LSE (total == 0 ? (T)(0) : top + log(total))
+#define LSE log(total == 0 ? (T)(1) : total)                 // of the row below its maximum
 // the row's label, whether it is a class, and a column that may be read
 #define LABEL const long label = labels[r]; const bool known = label >= 0 && label < N; const size_t at = known ? label : 0;
 
@@ -193,7 +193,7 @@ INLINE VT less_target(VT v, const size_t j, const size_t at) {
 #elif KIND == SOFTMAX_GRADIENT
 #define ROW FOLD(s, 0, ADD, gv * yv) OUT(yv * (gv - s))
 #elif KIND == LOG_SOFTMAX
-#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; OUT(xv - lse)
+#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; OUT((xv - top) - lse)
 #elif KIND == LOG_SOFTMAX_GRADIENT
 #define ROW FOLD(s, 0, ADD, gv) OUT(gv - exp(yv) * s)
 #elif KIND == STANDARDIZE
@@ -209,9 +209,9 @@ INLINE VT less_target(VT v, const size_t j, const size_t at) {
 #define ROW RMS FOLD(sx, 0, ADD, gv * xv) const T b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
 #elif KIND == CROSS_ENTROPY
 #if SMOOTHED
-#define PICKED FOLD(all, 0, ADD, xv) const T picked = (1 - (T)(SMOOTHING)) * x[r * N + at] + (T)(SMOOTHING) / N * all;
+#define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (x[r * N + at] - top) + (T)(SMOOTHING) / N * all;
 #else
-#define PICKED const T picked = x[r * N + at];
+#define PICKED const T picked = x[r * N + at] - top;
 #endif
 #define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) PICKED \
     const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN); ONCE { EPILOGUE(r, value); }
@@ -220,7 +220,7 @@ INLINE VT less_target(VT v, const size_t j, const size_t at) {
     const T scale = !known ? (T)(NAN) : total == 0 ? (T)(1) : 1 / total; OUT_KEPT(exp(xv - top), e_ * scale) }
 #elif KIND == SOFT_CROSS_ENTROPY
 #define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; \
-    FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - xv)) ONCE { EPILOGUE(r, value); }
+    FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - (xv - top))) ONCE { EPILOGUE(r, value); }
 #endif
 
 #if PART == 1

@@ -17,7 +17,7 @@ from .normalize import log_softmax, softmax
 from .normalize_geometry import row_stages
 from .pointwise import bit_and, cast, equal, where
 from .pointwise import sigmoid as _sigmoid
-from .reduce import logsumexp, mean, sum
+from .reduce import mean, sum
 from .view import reshape
 
 NAN = math.nan  # one object: plans are cached by attributes, and NaN equals only itself
@@ -37,12 +37,6 @@ def _known(x: Any, labels: Any) -> Tensor:
     return bit_and(labels >= 0, labels < x.shape[-1])
 
 
-def _lse(x: Any, keepdims: bool = False) -> Tensor:
-    """ln Σ eˣ, 0 for a row of −∞: such a row costs +∞, not −∞ − −∞."""
-    y = logsumexp(x, -1, keepdims)
-    return where(equal(y, -math.inf), 0.0, y)
-
-
 def _macros(smoothing: float, ignore_index: int) -> dict[str, Any]:
     return dict(SMOOTHING=repr(smoothing), SMOOTHED=int(smoothing != 0), IGNORE=f"({ignore_index})")
 
@@ -58,9 +52,11 @@ def _samples() -> list[Case]:
 def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
     """y = ln Σ eˣ − Σ q x, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
     labels = cast(labels, "int32")
-    picked = sum(where(_hit(x, labels), x, 0.0), -1)
-    picked = picked if smoothing == 0 else picked * (1.0 - smoothing) + mean(x, -1) * smoothing
-    value = where(_known(x, labels), _lse(x) - picked, NAN)
+    # ln Σ eˣ − x is taken below the maximum: beside a logit of 1e4 the logarithm of the sum would lose its digits.
+    log_p = log_softmax(x)
+    picked = sum(where(_hit(x, labels), log_p, 0.0), -1)
+    picked = picked if smoothing == 0 else picked * (1.0 - smoothing) + mean(log_p, -1) * smoothing
+    value = where(_known(x, labels), -picked, NAN)
     return where(equal(labels, ignore_index), 0.0, value)
 
 
@@ -91,7 +87,7 @@ def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any
 @composite("... n, ... n -> ...", cl="normalize.cl", samples=lambda: [Case((s, s)) for s in ((5, 7), (2, 3, 33), (3, 1))], accepts="float", domain=(0.01, 1.0))
 def _soft_cross_entropy(x: Any, q: Any) -> Any:
     """y = Σ q (ln Σ eˣ − x)"""
-    return sum(where(equal(q, 0.0), 0.0, q * (_lse(x, keepdims=True) - x)), -1)
+    return sum(where(equal(q, 0.0), 0.0, -q * log_softmax(x)), -1)
 
 
 @_soft_cross_entropy.deflaunch

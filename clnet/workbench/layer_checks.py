@@ -24,8 +24,8 @@ from ..spec import is_float
 from ..state import Parameter
 from ..tensor import tensor
 from . import checks
-from .checks import Array, Result
 from .registry import draw, layer_example, make_layer
+from .results import Array, Result
 
 
 # --- layers
