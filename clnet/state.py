@@ -81,6 +81,12 @@ class Variable(Operators):
             self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
 
 
+    def renew(self) -> None:
+        """The storage was written in place: a new leaf over it, so that nothing derived from the old value is taken for the new one."""
+        t = self._tensor
+        self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
+
+
 class Parameter(Variable):
     """A trainable variable. Inside an Arena it is a slice of the flat vector; outside it has a tensor of its own."""
 

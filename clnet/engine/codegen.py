@@ -80,10 +80,11 @@ def launch_name(launch: Launch) -> str:
 
 
 def in_memory(plan: Schedule, launch: Launch) -> Any:
-    """What the kernels of this launch read from memory: leaves and what other launches stored."""
+    """What the kernels of this launch read from memory: leaves and what earlier launches stored."""
 
     def test(n: Node) -> bool:
-        return n.kind in ("leaf", "assemble") or (n in plan.stored and plan.home[n] is not launch)
+        # A view that a later launch copies for itself is not there yet: it is read through.
+        return n.kind in ("leaf", "assemble") or (n in plan.stored and plan.home[n].position < launch.position)
 
     return test
 

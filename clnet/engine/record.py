@@ -144,7 +144,7 @@ class Replay:
         # Fresh blocks replace these at every call, so that earlier results stay valid.
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self.uses = self._uses()
-        self._state: list[Tensor] = []
+        self._state: list[Any] = []
         self._bind()
 
     def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
@@ -166,7 +166,7 @@ class Replay:
         self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
         for v in t.variables:
             v.tensor.value = None  # from now on the device's copy is the only true one
-        self._state = [v.tensor for _, v in self.watched]
+        self._state = [v.tensor.storage for _, v in self.watched]
         self._fed: list[Any] = [None] * n
         self.bound.set_args(self._buffer)
 
@@ -178,7 +178,7 @@ class Replay:
         return self._leaf_blocks[place.number].buffer
 
     def __call__(self, *inputs: Any) -> Any:
-        if any(v.tensor is not s for (_, v), s in zip(self.watched, self._state, strict=True)):
+        if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
             self._bind()
         for k, x in enumerate(inputs):
             self._feed(k, x)
@@ -188,6 +188,8 @@ class Replay:
                 kernel.set_arg(arg, block.buffer)
         self.engine.launch(self.bound, self._buffer)
         self._copy_back()
+        for v in self.trace.variables:
+            v.renew()
         return self._results()
 
     def _feed(self, k: int, x: Any) -> None:

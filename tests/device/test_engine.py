@@ -217,6 +217,24 @@ def test_an_arena_holds_parameters_and_takes_gradients_in_place(engine):
     assert params[1].numpy().tolist() == [1, 1, 1]
 
 
+def test_parameters_read_before_a_step_are_not_read_again(engine):
+    p = Parameter(np.ones(8, np.float32))
+    arena = Arena([p])
+    step = Recorded(lambda x: arena.flat.assign(arena.flat + x) or F.sum(arena.flat))
+    for k in range(3):
+        assert p.numpy().tolist() == [1 + k] * 8
+        assert (p * 2).numpy().tolist() == [2 + 2 * k] * 8
+        step(np.ones(8, np.float32))
+    assert p.numpy().tolist() == [4] * 8
+
+
+def test_weight_and_input_gradients_asked_for_together_are_right(engine):
+    x, w = tensor(normal(2, 5, 6)), tensor(normal(4, 6, seed=1))
+    y = F.linear(F.permute(x, 1, 0, 2), w).reshape(10, 4)
+    z = F.sum(F.tanh(y) @ tensor(normal(4, 3, seed=2)))
+    agree(z, *gradients(z, [x, w]))
+
+
 # --- behaviour
 def test_the_second_identical_flush_plans_and_builds_nothing(engine):
     def run():
