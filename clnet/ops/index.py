@@ -84,9 +84,9 @@ def _scatter_infer(source: Spec, index: Spec, *, rows: int) -> Spec:
 @kernel(cl="index.cl", samples=_scatter_samples, infer=_scatter_infer)
 def _scatter_add(source: Any, index: Any, *, rows: int) -> Any:
     """y[a, v, d] = Σ of source[a, e, d] over e with index[e] = v"""
-    y = np.zeros((source.shape[0], rows + 1, source.shape[2]), source.dtype)
-    np.add.at(y, (slice(None), _rows(index, rows)), source)
-    return y[:, :rows]
+    y = np.zeros((rows + 1, source.shape[0], source.shape[2]), source.dtype)
+    np.add.at(y, _rows(index, rows), source.swapaxes(0, 1))
+    return y[:rows].swapaxes(0, 1)
 
 
 @_scatter_add.defvjp
@@ -172,6 +172,8 @@ def _scatter_launch(stage: str) -> Any:
         stages, order = _sort_stages(device, sizes, rows, edges)
         defines = {**sizes, "STAGE": stage, "FROM": order, "S": STORAGE[dtype]}
         domain, scratch = (batch, rows, width), stages[-1].scratch
+        grid: tuple[int, ...]
+        group: tuple[int, ...]
         if device.kind == "gpu":
             grid, group, lanes = (-(-math.prod(domain) // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), 1
         else:

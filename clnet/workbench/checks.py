@@ -74,7 +74,7 @@ def _terms(t: Tensor) -> int:
         return terms(inner if isinstance(inner, (tuple, list)) else [inner])
     if op.signature:
         left, right = op.signature.split("->")
-        gone = {}
+        gone: dict[str, int] = {}
         for side, i in zip(left.split(","), t.inputs, strict=False):
             names = side.split()
             gone.update(zip(reversed(names), reversed(i.shape), strict=False))

@@ -84,7 +84,7 @@ def test_an_unknown_device_is_refused_with_the_list(monkeypatch: pytest.MonkeyPa
 def test_the_variable_is_named_when_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     present(monkeypatch, INTEL)
     monkeypatch.setenv("CLNET_DEVICE", "voodoo")
-    with pytest.raises(NoDeviceError, match="^CLNET_DEVICE: "):
+    with pytest.raises(NoDeviceError, match=r"^CLNET_DEVICE: "):
         select()
 
 
