@@ -21,7 +21,7 @@ from .plan import Place, Plan, Step, make_plan
 from .program import ProgramCache
 from .queue import Queue
 
-PLANS = 512  # plans kept per engine
+PLANS = 128  # plans kept per engine, with their kernels
 OPTIONS = ("-w",)  # PoCL prints a count of warnings for every build
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -32,6 +33,7 @@ KEEPS_ITSELF = {"pocl"}
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 BUILD_FAILED = {-11, -43, -44, -45}
 TRIM_EVERY = 64
+IN_MEMORY = 512  # programs kept: each is a few megabytes of compiled code and compiler state
 
 
 @dataclass
@@ -68,7 +70,7 @@ class ProgramCache:
         self.context = device.context
         self.store = Store(folder or cache_root() / "programs")
         self._counters = Counters()
-        self._programs: dict[str, Any] = {}
+        self._programs: OrderedDict[str, Any] = OrderedDict()
         self._busy: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         facts = (device.name, device.driver, device.version, device.platform, device.platform_version)
@@ -92,16 +94,14 @@ class ProgramCache:
     def get(self, source: str, options: Sequence[str] = (), *, name: str = "program", risky: bool = False) -> Any:
         """The built cl.Program. `risky` sources meet the compiler in a child process first. KernelBuildError."""
         key = self.key(source, options)
-        program = self._programs.get(key)
+        program = self._recent(key)
         if program is not None:
-            self._count(memory_hits=1)
             return program
         with self._lock:
             busy = self._busy.setdefault(key, threading.Lock())
         with busy:
-            program = self._programs.get(key)
+            program = self._recent(key)
             if program is not None:
-                self._count(memory_hits=1)
                 return program
             check_not_forked()
             start = time.perf_counter()
@@ -112,6 +112,16 @@ class ProgramCache:
             with self._lock:
                 self._programs[key] = program
                 self._busy.pop(key, None)
+                while len(self._programs) > IN_MEMORY:
+                    self._programs.popitem(last=False)
+            return program
+
+    def _recent(self, key: str) -> Any:
+        with self._lock:
+            program = self._programs.get(key)
+            if program is not None:
+                self._programs.move_to_end(key)
+                self._counters.memory_hits += 1
             return program
 
     def counters(self) -> Counters:
