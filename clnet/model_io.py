@@ -142,9 +142,9 @@ def check(variables: Mapping[str, Any], arrays: Mapping[str, Any], who: str) -> 
     """Raises CheckpointError unless names, shapes and dtypes agree."""
     wrong = []
     if missing := [n for n in variables if n not in arrays]:
-        wrong.append(f"missing {', '.join(missing)}")
+        wrong.append(f"missing {', '.join(sorted(missing))}")
     if extra := [n for n in arrays if n not in variables]:
-        wrong.append(f"not in the model {', '.join(extra)}")
+        wrong.append(f"not in the model {', '.join(sorted(extra))}")
     for name, v in variables.items():
         if name in arrays:
             shape, dtype = arrays[name].shape, dtype_name(arrays[name].dtype)

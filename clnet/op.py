@@ -64,7 +64,8 @@ class Op:
     doc: str = ""
     family: str = ""
     differentiable: bool = True
-    adjoint_name: str = ""
+    # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
+    spreads: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.name in OPS:

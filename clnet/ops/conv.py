@@ -121,6 +121,11 @@ def _conv_weight_gradient(g: Any, x: Any, *, size: Any, stride: Any, low: Any, h
 
 
 # --- derivatives
+# Borders and inserted zeros are multiplied like everything else: an infinite weight makes NaN there.
+for _op in (_conv, _conv_data_gradient, _conv_weight_gradient):
+    _op.spreads = _op.args[1:]
+
+
 @_conv.defvjp
 def _(g: Any, y: Any, x: Any, w: Any, **how: Any) -> Any:
     return _conv_data_gradient(g, w, size=x.shape[2:], **how), _conv_weight_gradient(g, x, size=w.shape[2:], **how)

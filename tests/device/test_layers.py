@@ -34,7 +34,7 @@ def some(device: Any, k: int) -> None:
 
 
 def test_every_layer_has_examples() -> None:
-    assert not [name for name, cls in Layer.registry.items() if not cls.examples]
+    assert not [name for name, cls in Layer.registry.items() if cls.__module__.startswith("clnet.layers") and not cls.examples]
 
 
 @pytest.mark.device
