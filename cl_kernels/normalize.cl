@@ -34,6 +34,12 @@
 //     scratch partial[i][OUTPUTS][N].
 //   columns: grid (ceil(N / COLUMNS), OUTPUTS), local size 1 on a CPU: sums partial over items. EPILOGUE(output, j, v).
 
+#if defined(GROUP) && GROUP > 1
+// A contracted g * w - mean(g * w) would keep the rounding error of one product and not of the other, and the root of a small
+// variance multiplies it by hundreds.
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+
 #define SOFTMAX 1
 #define SOFTMAX_GRADIENT 2
 #define LOG_SOFTMAX 3
