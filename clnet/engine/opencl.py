@@ -22,7 +22,7 @@ from .program import ProgramCache
 from .queue import Queue
 
 PLANS = 128  # plans kept per engine, with their kernels
-OPTIONS = ("-w",)  # PoCL prints a count of warnings for every build
+QUIET = "-w"  # PoCL prints a count of warnings for every build
 
 
 class DeviceArray:
@@ -48,7 +48,7 @@ class Bound:
         self.kernels: list[Any] = []
         for step in plan.steps:
             if step.host is None:
-                program = engine.programs.get(step.text, OPTIONS, name=step.name)
+                program = engine.programs.get(step.text, engine.options, name=step.name)
                 with translated(f"kernel {step.name}"):
                     self.kernels.append(cl.Kernel(program, step.name))
             else:
@@ -62,6 +62,12 @@ class Bound:
                     kernel.set_arg(k, value if kind == "value" else buffers(value))
 
 
+def _rounds_division(device: Device) -> bool:
+    import pyopencl as cl
+
+    return bool(device.handle.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
+
+
 class OpenCLEngine:
     """Runs recorded graphs on one device."""
 
@@ -73,6 +79,8 @@ class OpenCLEngine:
         self.transfers = self.queue.transfers
         self.pool = Pool(device, flush=self.queue.finish, settle=self.queue.settle)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
+        # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
+        self.options = (QUIET, "-cl-fp32-correctly-rounded-divide-sqrt") if device.kind == "gpu" and _rounds_division(device) else (QUIET,)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None
