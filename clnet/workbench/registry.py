@@ -139,7 +139,8 @@ def draw(wanted: Sequence[Any], name: str) -> list[Array]:
 
 # --- layers
 def _layers() -> list[Subject]:
-    return [_layer_subject(cls) for name, cls in sorted(Layer.registry.items())]
+    # Models hold layers and add no formula of their own; whether their module was imported must not change the table.
+    return [_layer_subject(cls) for name, cls in sorted(Layer.registry.items()) if cls.__module__ != "clnet.model"]
 
 
 def _layer_subject(cls: type[Layer]) -> Subject:
