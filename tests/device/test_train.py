@@ -24,50 +24,9 @@ from clnet.layers.base import Layer
 from clnet.losses import CrossEntropyLoss, MSELoss
 from clnet.model import Sequential
 from clnet.optimizers import SGD, Adam, AdamW, Cosine
-from clnet.train import Callback, Checkpoint, CSVLog, Dataset, EarlyStopping, JSONLog, ModelCheckpoint, Trainer, data
-from clnet.train.examples import BATCH, EPOCHS, TARGET, digits_model, train_digits
+from clnet.train import Callback, Checkpoint, CSVLog, Dataset, EarlyStopping, JSONLog, ModelCheckpoint, Trainer
 
 pytestmark = pytest.mark.device
-
-
-def skip_slow(device: Any, kind: str) -> None:
-    """The larger networks take minutes of PoCL's compiler."""
-    if kind != "mlp" and device.device.runtime == "pocl":
-        pytest.skip("PoCL compiles slowly; pytest -m slow runs it")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [k for k in EPOCHS if k != "mlp"])
-def test_digits_target_with_a_slow_compiler(kind: str, device: Any, request: pytest.FixtureRequest) -> None:
-    if device.device.runtime != "pocl" or "slow" not in (request.config.option.markexpr or ""):
-        pytest.skip("for PoCL, with pytest -m slow")
-    assert train_digits(kind).passed
-
-
-@pytest.mark.parametrize("kind", list(EPOCHS))
-def test_digits_target(kind: str, device: Any) -> None:
-    skip_slow(device, kind)
-    result = train_digits(kind)
-    assert result.accuracy >= TARGET[kind], result
-    assert not getattr(device, "fallbacks", {}), device.fallbacks
-
-
-@pytest.mark.parametrize("kind", list(EPOCHS))
-def test_losses_of_the_oracle_and_equal_bits(kind: str, device: Any) -> None:
-    skip_slow(device, kind)
-    train, _ = data.load("digits").split(0.2, 0)
-    part = train.take(slice(20 * BATCH))
-
-    def losses() -> list[float]:
-        trainer = Trainer(digits_model(kind), CrossEntropyLoss(), Adam(lr=Cosine(lr=1e-3, steps=1000)))
-        return trainer.fit(part, 1, BATCH, verbose=False).steps
-
-    first, again = losses(), losses()
-    with on("numpy"):
-        oracle = losses()
-    assert len(first) == 20
-    assert first == again
-    np.testing.assert_allclose(first, oracle, rtol=1e-4)
 
 
 # --- a small run that everything else is tried on
@@ -209,18 +168,6 @@ def test_nothing_but_numbers_leaves_the_device(device: Any) -> None:
     plan = next(iter(trainer.steps.train.replays.values())).plan
     assert len(plan.steps) <= 18, str(plan)
     assert not plan.copies
-
-
-def test_launches_of_an_mlp_step(device: Any) -> None:
-    if not hasattr(device, "pool"):
-        pytest.skip("the host launches nothing")
-    init.seed(0)
-    model = Sequential(Dense(out_features=512, activation="relu"), Dense(out_features=512, activation="relu"), Dense(out_features=10)).build((784,))
-    trainer = Trainer(model, CrossEntropyLoss(), Adam(), metrics=())
-    rng = np.random.default_rng(0)
-    trainer.fit((rng.normal(size=(64, 784)), rng.integers(0, 10, 64)), 1, 64, verbose=False)
-    plan = next(iter(trainer.steps.train.replays.values())).plan
-    assert len(plan.steps) <= 16, str(plan)
 
 
 def test_memory_forecast_is_what_training_takes(device: Any) -> None:
