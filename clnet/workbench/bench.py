@@ -18,7 +18,7 @@ from .peers import Run, Torch
 
 ROUNDS, QUICK_ROUNDS = 7, 3
 SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once
-PAUSE = 0.02  # [s]
+PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 PATIENCE = 6.0  # [s] a peer that has used this much is not run again in later rounds
 ARITHMETIC = "float32"
 RATIO = "ratio: the peer's time / our time, above 1 we are faster; median, and the spread over the rounds. One run, interleaved, equal threads."
