@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
+import os
 import secrets
 import shutil
 import socket
@@ -30,7 +31,10 @@ def arguments(ip: str, port: int, folder: Path, *, browser: bool = True) -> list
         raise ConfigError("lab: expected JupyterLab; it is not installed; pip install jupyterlab.")
     options = {"ServerApp.port": port or free_port(ip), "ServerApp.port_retries": 0, "IdentityProvider.token": secrets.token_urlsafe(24),
                "ServerApp.root_dir": folder.resolve(), "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate", "LabApp.news_url": None}
-    return [sys.executable, "-m", "jupyterlab", f"--ip={ip}", *(["--no-browser"] if not browser else []), *(f"--{k}={v}" for k, v in options.items())]
+    flags = [] if browser else ["--no-browser"]
+    if getattr(os, "geteuid", lambda: 1)() == 0:
+        flags.append("--allow-root")  # containers; the server listens on this machine only, behind a token
+    return [sys.executable, "-m", "jupyterlab", f"--ip={ip}", *flags, *(f"--{k}={v}" for k, v in options.items())]
 
 
 def _is_loopback(ip: str) -> bool:
