@@ -19,17 +19,25 @@ COPY = Path("clnet-notebooks")
 
 def main(ip: str, port: int = 0, *, browser: bool = True) -> int:
     """Starts the server and waits for it; its exit status."""
-    command = arguments(ip, port, notebooks(), browser=browser)
-    return subprocess.call(command)
+    check(ip)
+    command = arguments(ip, port := port or free_port(ip), notebooks(), browser=browser)
+    # Through the environment: a command line can be read by every user of the machine. JupyterLab hides the token in its own log.
+    token = secrets.token_urlsafe(24)
+    print(f"JupyterLab: http://{ip}:{port}/lab?token={token}", flush=True)
+    return subprocess.call(command, env=os.environ | {"JUPYTER_TOKEN": token})
 
 
-def arguments(ip: str, port: int, folder: Path, *, browser: bool = True) -> list[str]:
-    """The command line. ConfigError for an address that other machines can reach: a notebook server runs what it is sent."""
+def check(ip: str) -> None:
+    """ConfigError for an address that other machines can reach (a notebook server runs what it is sent), or without JupyterLab."""
     if not _is_loopback(ip):
         raise ConfigError(f"lab: expected an address of this machine (127.0.0.1); got {ip!r}; to reach it from elsewhere, use ssh -L 8888:127.0.0.1:PORT.")
     if importlib.util.find_spec("jupyterlab") is None:
         raise ConfigError("lab: expected JupyterLab; it is not installed; pip install jupyterlab.")
-    options = {"ServerApp.port": port or free_port(ip), "ServerApp.port_retries": 0, "IdentityProvider.token": secrets.token_urlsafe(24),
+
+
+def arguments(ip: str, port: int, folder: Path, *, browser: bool = True) -> list[str]:
+    """The command line."""
+    options = {"ServerApp.port": port, "ServerApp.port_retries": 0,
                "ServerApp.root_dir": folder.resolve(), "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate", "LabApp.news_url": None}
     flags = [] if browser else ["--no-browser"]
     if getattr(os, "geteuid", lambda: 1)() == 0:

@@ -52,12 +52,20 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main(["lab", "--ip", "0.0.0.0"])
 
 
-def test_lab_listens_here_only_with_a_token_of_its_own() -> None:
-    first, second = (lab.arguments("127.0.0.1", 0, Path(".")) for _ in range(2))
-    tokens = [next(a for a in c if a.startswith("--IdentityProvider.token=")).partition("=")[2] for c in (first, second)]
-    assert "--ip=127.0.0.1" in first
+def test_lab_listens_here_only_with_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(lab, "notebooks", lambda: tmp_path)
+    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(lab.subprocess, "call", lambda command, env: started.append((command, env)) or 0)
+    assert [lab.main("127.0.0.1") for _ in range(2)] == [0, 0]
+    tokens = [env["JUPYTER_TOKEN"] for _, env in started]
     assert tokens[0] != tokens[1]
     assert min(map(len, tokens)) >= 32
+    for command, _ in started:
+        assert "--ip=127.0.0.1" in command
+        assert not any(token in part for token in tokens for part in command)
+    shown = capsys.readouterr().out
+    assert all(f"token={token}" in shown for token in tokens)
 
 
 def test_catalogue_has_every_name() -> None:
