@@ -53,7 +53,7 @@ def store(value: str, pointer: str, at: str, dtype: str, lanes: int) -> str:
     """A statement that writes a register value."""
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
-        return f"vstore_half_rte({value}, {at}, {pointer});" if lanes == 1 else f"vstore_half{lanes}_rte({value}, 0, {where});"
+        return f"vstore_half_rte({value}, {at}, {pointer});" if lanes == 1 else f"store_half_{lanes}({value}, {where});"
     if dtype == "bfloat16":
         value = f"to_bfloat16_{lanes}({value})"
     return f"{pointer}[{at}] = {value};" if lanes == 1 else f"vstore{lanes}({value}, 0, {where});"
@@ -81,6 +81,7 @@ def helpers(text: str) -> str:
             out.append(f"#define TEST_{ctype}{lanes}(b) ({f'convert_{mask}(b)' if lanes else '(b)'} != ({mask})(0))")
         else:
             out.append(f"#define BOOL_{ctype}{lanes}(c) {f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
+    out += [_store_half(int(lanes)) for lanes in sorted(set(re.findall(r"\bstore_half_(\d+)\(", text)))]
     for name, lanes in sorted(set(re.findall(r"\b(to_bfloat16|round_bfloat16|round_float16)_(\d+)\b", text))):
         if f"to_bfloat16_{lanes}" not in "".join(out) and "bfloat16" in name:
             out.append(_to_bfloat16(int(lanes)))
@@ -106,3 +107,10 @@ def _round_float16(lanes: int) -> str:
             f"    const {u} r = (as_{u}(m) + 0xfffu + ((as_{u}(m) >> 13) & 1u)) & ~0x1fffu;\n"
             f"    const {f} big = r < 0x47800000u ? as_{f}(r) : ({f})(INFINITY);\n"
             f"    return x != x ? x : copysign(as_{i}(m) < 0x38800000 ? small : big, x);\n}}")
+
+
+def _store_half(lanes: int) -> str:
+    """vstore_half, lane by lane where the runtime's own expects aligned vectors (PoCL 3.0 dies of odd row lengths)."""
+    f = vector("float", lanes)
+    return (f"inline void store_half_{lanes}({f} x, __global half* p) {{\n#ifdef UNALIGNED_HALVES_BY_LANE\n    float t[{lanes}]; vstore{lanes}(x, 0, t); "
+            f"for (int l = 0; l < {lanes}; ++l) vstore_half_rte(t[l], l, p);\n#else\n    vstore_half{lanes}_rte(x, 0, p);\n#endif\n}}")

@@ -81,6 +81,8 @@ class OpenCLEngine:
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
         self.options = (QUIET, "-cl-fp32-correctly-rounded-divide-sqrt") if device.kind == "gpu" and _rounds_division(device) else (QUIET,)
+        if device.runtime == "pocl":
+            self.options = (*self.options, "-DUNALIGNED_HALVES_BY_LANE")
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None
