@@ -236,8 +236,3 @@ def composite(signature: str = "", *, cl: str = "", samples: Callable[[], list[C
                   samples=samples, domain=domain, doc=inspect.getdoc(define) or "", family=_family(), cost=100)
 
     return declare
-
-
-def formula(name: str) -> str:
-    """First line of an op's documentation."""
-    return OPS[name].doc.partition("\n")[0]

@@ -135,10 +135,6 @@ class Tensor(Operators):
         self.op, self.inputs, self.attrs, self.spec = op, inputs, attrs, spec
         self.value, self.storage, self.name = value, storage, name
 
-    @property
-    def is_leaf(self) -> bool:
-        return self.op is None
-
     def __repr__(self) -> str:
         what = self.op.name if self.op else (self.name or "leaf")
         state = " on " + str(self.storage.engine) if self.storage is not None else (" host" if self.value is not None else " recorded")
