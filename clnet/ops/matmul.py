@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..op import Case, kernel
 from ..tensor import Tensor, as_tensor
-from .matmul_geometry import geometry
+from . import matmul_geometry, matmul_gpu_geometry
 from .view import permute, reshape, transpose
 
 
@@ -48,12 +48,13 @@ def _(device: Any, operands: Any) -> Any:
     (m, k), n, batch = x.shape[-2:], w.shape[-1], math.prod(lead)
     if x.dtype != w.dtype:
         return None
-    g = geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)
+    of = matmul_geometry if device.kind == "cpu" else matmul_gpu_geometry
+    g = of.geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)
     defines = {
         "M": m, "N": n, "K": k, "BATCH": batch, "X_M": x.strides[-2], "X_K": x.strides[-1], "W_K": w.strides[-2], "W_N": w.strides[-1],
         "X_BATCH(b)": _batch_offset(lead, x), "W_BATCH(b)": _batch_offset(lead, w), **g["defines"],
     }
-    return [Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=defines.pop("VW"))]
+    return [Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=defines.pop("VW"), file=g.get("file", ""))]
 
 
 def _batch_offset(lead: tuple[int, ...], operand: Any) -> str:

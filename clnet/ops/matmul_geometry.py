@@ -1,4 +1,4 @@
-"""Which variant of matmul.cl, with which tiles and grid, for a product on a device: a cost model over a table of measured numbers.
+"""Which variant of matmul.cl, with which tiles and grid, for a product on a CPU: a cost model over a table of measured numbers.
 
 Pure Python, no OpenCL. `TUNED` holds what a tuner may override (`geometry(..., tuned={...})`); the rest are rules.
 Sizes in elements unless said otherwise; costs in cycles of one core.
@@ -32,11 +32,6 @@ TUNED: dict[str, dict[str, Any]] = {
         direct_depth=64,        # up to such a K too: the panel fits L1 as it lies
         dot=16,                 # up to so many rows (or columns) both contiguous along k go to DOT (8 rows: 3x faster; 32: slower)
     ),
-    "gpu": dict(
-        # BM BN BK TM TN LANES_M LANES_N and speed: waves * BM * BN / speed ranks them as measured on the H200 at 512 .. 4096
-        tiles=((128, 128, 16, 8, 8, 4, 8, 1.0), (128, 64, 16, 8, 4, 4, 8, 0.9), (64, 64, 16, 8, 4, 4, 8, 0.85),
-               (32, 64, 16, 4, 4, 4, 8, 0.68), (32, 32, 32, 4, 4, 4, 8, 0.55)),
-    ),
 }
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
 
@@ -45,11 +40,8 @@ def geometry(device: Any, batch: int, m: int, n: int,
              k: int, x_strides: Sequence[int], w_strides: Sequence[int], dtype: str, tuned: dict[str, Any] | None = None) -> dict[str, Any]:
     """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""
     size = SIZE[str(dtype)]
-    table = tuple(sorted({**TUNED[device.kind if device.kind in TUNED else "gpu"], **(tuned or {})}.items()))
-    if device.kind == "cpu":
-        return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k,
-                    tuple(x_strides), tuple(w_strides), size, table)
-    return _gpu(device.runtime, device.compute_units, device.local_memory, device.max_work_group, batch, m, n, k, size, table)
+    table = tuple(sorted({**TUNED["cpu"], **(tuned or {})}.items()))
+    return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k, tuple(x_strides), tuple(w_strides), size, table)
 
 
 @lru_cache(4096)
@@ -139,22 +131,3 @@ def _dot(base: dict[str, Any], lanes: int, cores: int, batch: int, m: int, n: in
     ic, jc = (m, ceil(ceil(n / pieces) / dn) * dn) if n >= m else (ceil(ceil(m / pieces) / dm) * dm, n)
     defines = dict(base, VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
     return dict(kernel="matmul", defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch), group=(1, 1, 1))
-
-
-@lru_cache(4096)
-def _gpu(runtime: str, units: int, local: int, most: int, batch: int, m: int, n: int, k: int, size: int, table: Table) -> dict[str, Any]:
-    """The tile with the shortest waves: all compute units run one each, the last wave is as long as a full one."""
-    t = dict(table)
-
-    def fits(tile: tuple[int, ...]) -> bool:                                     # the depth counts floats: doubles halve it, bytes stay
-        return tile[0] * tile[1] // (tile[3] * tile[4]) <= most and 8 * tile[2] * (tile[0] + tile[1] + 8) <= local
-
-    def time(tile: tuple[int, ...]) -> float:
-        return ceil(ceil(m / tile[0]) * ceil(n / tile[1]) * batch / units) * tile[0] * tile[1] / tile[7]
-
-    bm, bn, bk, tm, tn, lanes_m, lanes_n, _ = min([c for c in t["tiles"] if fits(c)] or t["tiles"][-1:], key=time)
-    items = bm * bn // (tm * tn)
-    defines = dict(VARIANT="TILE", VW=4, USE_FMA=1, BM=bm, BN=bn, BK=bk * 4 // size, TM=tm, TN=tn, LANES_M=lanes_m, LANES_N=lanes_n)
-    if runtime == "nvidia":
-        defines["CAST_LOADS"] = ""
-    return dict(kernel="matmul", defines=defines, grid=(ceil(m / bm) * ceil(n / bn) * items, 1, batch), group=(items, 1, 1))
