@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import DTypeError
 from ..spec import is_float, np_dtype
 from ..tensor import tensor
-from . import catalog, checks, golden, probe, registry
+from . import catalog, checks, golden, probe, properties, registry
 from .registry import Example, Subject
 
 YES, PARTIAL, NO, NONE = "yes", "partial", "no", "n/a"
@@ -213,7 +213,7 @@ def _updates(v: Verdicts, subject: Subject, engine: Any) -> None:
     v.ask("fp16", lambda: compared("float16"))
 
 
-# --- parity: the reference, the derivative and independent values
+# --- parity: the reference, the derivative and independent evidence: another library's values, a property that only the right formula has
 def _parity(v: Verdicts, subject: Subject, engine: Any) -> None:
     needed = [a for a in ("forward", "backward", "update") if v.values.get(a, NONE) != NONE]
     wrong = [a for a in needed if v.values[a] != YES]
@@ -227,7 +227,7 @@ def _parity(v: Verdicts, subject: Subject, engine: Any) -> None:
 
 
 def _golden(subject: Subject, engine: Any, found: list[checks.Result]) -> checks.Result | str:
-    found.extend(golden.compare(subject, engine))
+    found.extend([*golden.compare(subject, engine), *properties.check(subject, engine)])
     return checks.worst("parity", found) if found else PARTIAL
 
 

@@ -1,8 +1,9 @@
-"""Ops against values and gradients that an independent library computed once (tests/golden/make_ops.py), without that library."""
+"""Ops against values and gradients that an independent library computed once (tests/golden/make_ops.py), without that library; properties."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from clnet import ops as F
 from clnet.autodiff import gradients
+from clnet.engine import on
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops.activations import ACTIVATIONS, celu
@@ -18,7 +20,9 @@ from clnet.ops.attention import attention
 from clnet.ops.conv import conv, conv_transpose
 from clnet.ops.normalize import group_norm, instance_norm, layer_norm, log_softmax, rms_norm, softmax
 from clnet.ops.pool import avg_pool, max_pool
-from clnet.tensor import tensor
+from clnet.spec import is_float
+from clnet.tensor import Tensor, tensor
+from clnet.workbench import catalog, properties, registry
 from clnet.workbench.checks import TOLERANCE, allowance, judge, worst
 
 pytestmark = pytest.mark.device
@@ -94,3 +98,40 @@ def test_reference_agrees(name: str) -> None:
     got = NumpyEngine("float64").values(outputs)
     result = worst(name, (judge(name, g.astype(np.float64), w, "float64", allowed) for g, w in zip(got, wanted, strict=True)))
     assert result, str(result)
+
+
+# --- properties: what only the right formula has
+SUBJECTS = {(s.kind, s.name): s for s in registry.subjects()}
+DECLARED = [s for s in SUBJECTS.values() if properties.of(s)]
+BODY = {"layer": "forward", "loss": "formula", "optimizer": "step"}
+
+
+def moved(y: Any) -> Any:
+    """Every float a little off."""
+    if isinstance(y, (tuple, list)):
+        return type(y)(moved(t) for t in y)
+    return y * 1.01 + 0.01 if isinstance(y, Tensor) and is_float(y.dtype) else y
+
+
+@pytest.mark.parametrize("subject", DECLARED, ids=lambda s: f"{s.kind}-{s.name}")
+def test_properties_hold(subject: Any, device: Any) -> None:
+    result = worst("properties", properties.check(subject, device))
+    assert result, str(result)
+
+
+@pytest.mark.parametrize("subject", DECLARED, ids=lambda s: f"{s.kind}-{s.name}")
+def test_properties_can_fail(subject: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if subject.kind == "op":
+        wrong = replace(subject, thing=lambda *a, **k: moved(subject.thing(*a, **k)))
+    else:
+        body, wrong = getattr(subject.thing, BODY[subject.kind]), subject
+        monkeypatch.setattr(subject.thing, BODY[subject.kind], lambda *a, **k: moved(body(*a, **k)))
+    for prop in properties.of(subject):
+        with on("numpy"):
+            assert not worst(prop.__name__, prop(wrong)), f"{prop.__name__} does not notice y → 1.01 y + 0.01"
+
+
+def test_properties_are_of_something() -> None:
+    """Of what is there, or is to come."""
+    for kind, name in properties.PROPERTIES:
+        assert (kind, name) in SUBJECTS or name in {g.name for g in catalog.goals(kind)}, f"no {kind} is called {name}"

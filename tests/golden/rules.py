@@ -1,0 +1,48 @@
+"""What the makers of golden values share: where rules are found, which library a rule speaks for, activations, random draws.
+
+A rule says by an independent library what clnet should give. Where PyTorch has no counterpart, `@by("scipy")` (or "numpy",
+"python integers", a paper) names what was used in its stead; it goes into the file's `source`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import torch
+import torch.nn.functional as F
+
+HERE = Path(__file__).resolve().parent
+VERSIONS = {"torch": torch.__version__.split("+")[0], "numpy": np.__version__, "scipy": scipy.__version__}
+ACT: dict[str | None, Callable[..., Any]] = {
+    None: lambda x: x, "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": F.gelu, "silu": F.silu,
+    "leaky_relu": lambda x, slope=0.01: F.leaky_relu(x, slope), "softmax": lambda x, temperature=1.0: F.softmax(x / temperature, -1)}
+
+
+def by(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Marks a rule as that of another library than PyTorch."""
+    def mark(rule: Callable[..., Any]) -> Callable[..., Any]:
+        rule.source = source  # type: ignore[attr-defined]
+        return rule
+
+    return mark
+
+
+def source(rule: Callable[..., Any]) -> np.ndarray[Any, Any]:
+    """The library that a rule speaks for, with its version."""
+    name = getattr(rule, "source", "torch")
+    return np.array(f"{name} {VERSIONS.get(name, '')}".strip())
+
+
+def collect(prefix: str) -> dict[str, Callable[..., Any]]:
+    """RULES of every module <prefix>_<family>.py beside this one."""
+    found: dict[str, Callable[..., Any]] = {}
+    for path in sorted(HERE.glob(f"{prefix}_*.py")):
+        rules = importlib.import_module(path.stem).RULES
+        assert not found.keys() & rules.keys(), f"{path.name}: {sorted(found.keys() & rules.keys())} have rules already"
+        found |= rules
+    return found
