@@ -211,6 +211,8 @@ INLINE VT less_target(VT v, const size_t j, const size_t at) {
     OUT(rs * (gv - a - (xv - mean_) * b))
 #elif KIND == RMS_NORM
 #define ROW RMS OUT(xv * rs * wv)
+#elif KIND == RMS_NORM_GRADIENT && N == 1
+#define ROW RMS OUT(gv * ((T)(EPS) * rs * rs * rs))          // 1 - xh^2 = EPS r^2, without the difference
 #elif KIND == RMS_NORM_GRADIENT
 #define ROW RMS FOLD(sx, 0, ADD, gv * xv) const T b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
 #elif KIND == CROSS_ENTROPY

@@ -253,6 +253,9 @@ def _(g: Any, y: Any, x: Any, gamma: Any, *, eps: float) -> Any:
 def _rms_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
     """dx = r · (gγ − x̂ E[gγ x̂]) over the last axis, r = 1 / √(E[x²] + ε), x̂ = x r"""
     r = rsqrt(mean(x * x, -1, keepdims=True) + eps)
+    if x.shape[-1] == 1:
+        # A row of one element is all projection: 1 − x̂² is ε r², and as a difference would lose its digits, more so its derivative.
+        return g * gamma * (eps * r * r * r)
     return r * (g * gamma - x * r * mean(g * gamma * x * r, -1, keepdims=True))
 
 
