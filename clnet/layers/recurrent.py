@@ -9,7 +9,7 @@ from .. import init
 from .. import ops as F
 from ..config import bound, choice, field, fraction, positive
 from ..errors import ConfigError, ShapeError
-from ..ops.scan import gru_cell, lstm_cell, recur, rnn_cell, zero_state
+from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, rnn_cell, zero_state
 from .base import Layer, New
 from .utility import Dropout
 
@@ -101,11 +101,7 @@ class RNN(_Recurrent):
 
     @property
     def cell(self) -> Callable[..., Any]:
-        return _relu_cell if self.nonlinearity == "relu" else rnn_cell
-
-
-def _relu_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Any:
-    return rnn_cell(xp, h, w_hh, b_hh, "relu")
+        return relu_cell if self.nonlinearity == "relu" else rnn_cell
 
 
 class LSTM(_Recurrent):

@@ -1,4 +1,4 @@
-"""Loops over time, recorded step by step, and the cells of recurrent networks.
+"""Loops over time, recorded step by step, the cells of recurrent networks, and a recurrent layer over a sequence.
 
 A cell takes its input already projected (one product for all steps outside the loop), so a step is one product with the
 recurrent weights and one map for the gates.
@@ -11,10 +11,10 @@ from typing import Any
 
 from ..errors import ConfigError, ShapeError
 from ..tensor import Tensor, as_tensor
-from .activations import activation
-from .copy import split, stack
+from .copy import stack
 from .matmul import linear
-from .pointwise import arange, sigmoid, tanh, where
+from .pointwise import arange, where
+from .recurrent import CELLS, recurrence
 from .view import reshape
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -65,9 +65,7 @@ def rnn_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None, nonlinearity: str = "
     """h' = f(xp + h W_hhᵀ + b_hh), f tanh or relu: one product with everything in its epilogue. Paper: Elman 1990."""
     if nonlinearity not in ("tanh", "relu"):
         raise ConfigError(f"rnn_cell: expected nonlinearity 'tanh' or 'relu'; got {nonlinearity!r}.")
-    xp = as_tensor(xp)
-    _check_cell("rnn_cell", 1, xp, as_tensor(h), as_tensor(w_hh))
-    return activation(nonlinearity)(_recurrent(xp, h, w_hh, b_hh))
+    return _cell("rnn_cell", nonlinearity, xp, (h,), w_hh, b_hh)[0]
 
 
 def lstm_cell(xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = None) -> tuple[Tensor, Tensor]:
@@ -76,11 +74,8 @@ def lstm_cell(xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = None) -> tup
     xp (B, 4H), state (h, c) of (B, H) each. One product and one map with two results.
     Paper: Hochreiter, Schmidhuber 1997; Gers et al. 2000.
     """
-    xp, (h, c) = as_tensor(xp), map(as_tensor, state)
-    _check_cell("lstm_cell", 4, xp, h, as_tensor(w_hh))
-    i, f, g, o = split(_recurrent(xp, h, w_hh, b_hh), 4)
-    c = sigmoid(f) * c + sigmoid(i) * tanh(g)
-    return sigmoid(o) * tanh(c), c
+    h, c = _cell("lstm_cell", "lstm", xp, state, w_hh, b_hh)
+    return h, c
 
 
 def gru_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Tensor:
@@ -89,16 +84,23 @@ def gru_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Tensor:
     xp (B, 3H) in the order r, z, n. One product and one map.
     Paper: Cho et al. 2014, arXiv:1406.1078 (the form with the reset gate after the product).
     """
-    xp, h = as_tensor(xp), as_tensor(h)
-    _check_cell("gru_cell", 3, xp, h, as_tensor(w_hh))
-    (xr, xz, xn), (hr, hz, hn) = split(xp, 3), split(linear(h, w_hh, b_hh), 3)
-    z = sigmoid(xz + hz)
-    n = tanh(xn + sigmoid(xr + hr) * hn)
-    return n + z * (h - n)
+    return _cell("gru_cell", "gru", xp, (h,), w_hh, b_hh)[0]
 
 
-def _recurrent(xp: Tensor, h: Any, w_hh: Any, b_hh: Any) -> Tensor:
-    return linear(h, w_hh, b_hh) + xp
+def relu_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Tensor:
+    """h' = max(xp + h W_hhᵀ + b_hh, 0)"""
+    return rnn_cell(xp, h, w_hh, b_hh, "relu")
+
+
+# The cells that the op `recurrence` knows, by its names for them.
+KINDS: dict[Callable[..., Any], str] = {rnn_cell: "tanh", relu_cell: "relu", lstm_cell: "lstm", gru_cell: "gru"}
+
+
+def _cell(who: str, kind: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any) -> list[Tensor]:
+    """The new state, after checking the shapes."""
+    xp, w_hh, before = as_tensor(xp), as_tensor(w_hh), [as_tensor(s) for s in state]
+    _check_cell(who, CELLS[kind].gates, xp, before[0], w_hh)
+    return CELLS[kind].forward(xp, linear(before[0], w_hh, b_hh), before)[: len(before)]
 
 
 def _check_cell(who: str, gates: int, xp: Tensor, h: Tensor, w_hh: Tensor) -> None:
@@ -111,16 +113,23 @@ def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_
           reverse: bool = False, lengths: Any = None) -> tuple[Tensor, Any]:
     """A recurrent layer over time-major x (T, B, in): outputs h (T, B, H) and the last state.
 
-    The input projection is one product for all steps, with both biases where the cell only adds them.
+    cell   rnn_cell, relu_cell, lstm_cell, gru_cell or a function like them
+    The input projection is one product for all steps. Without lengths the loop is one op, and one launch where the weights fit
+    the cache of a core; with lengths, or with a cell of the user's, it is recorded step by step.
     """
     x = as_tensor(x)
     if x.ndim != 3:
         raise ShapeError(f"recur: expected x (T, B, in), time first; got {x.shape}.")
-    merge = cell is not gru_cell and b_ih is not None and b_hh is not None
-    xp = linear(x, w_ih, as_tensor(b_ih) + b_hh if merge else b_ih)
+    xp, kind = linear(x, w_ih, b_ih), KINDS.get(cell)
+    if kind and lengths is None:
+        several = isinstance(state, (tuple, list))
+        before = [as_tensor(s) for s in (state if several else (state,))]
+        _check_cell("recur", CELLS[kind].gates, xp, before[0], as_tensor(w_hh))
+        ys, last = recurrence(kind, xp, before, as_tensor(w_hh), b_hh, reverse)
+        return ys, tuple(last) if several else last[0]
 
     def step(s: Any, xp_t: Tensor) -> tuple[Any, Tensor]:
-        new = cell(xp_t, s, w_hh, None if merge else b_hh)
+        new = cell(xp_t, s, w_hh, b_hh)
         return new, new[0] if isinstance(new, tuple) else new
 
     last, ys = scan(step, state, xp, reverse, lengths)

@@ -1,0 +1,96 @@
+"""The loop over time as one op: one launch where the weights fit, the formula elsewhere, equal numbers either way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops as F
+from clnet.autodiff import gradients
+from clnet.engine.inspect import explain
+from clnet.op import OPS
+from clnet.ops import recurrent
+from clnet.ops.recurrent import CELLS, recurrence
+from clnet.tensor import tensor
+
+pytestmark = pytest.mark.device
+T, B, H = 4, 5, 20
+
+
+def draws(cell: str, t: int = T, b: int = B, h: int = H) -> list[np.ndarray[Any, Any]]:
+    rng, kind = np.random.default_rng(0), CELLS[cell]
+    shapes = [(t, b, kind.gates * h), *[(b, h)] * kind.states, (kind.gates * h, h), (kind.gates * h,)]
+    return [rng.uniform(-0.5, 0.5, s).astype(np.float32) for s in shapes]
+
+
+def loop(cell: str, arrays: list[Any], reverse: bool = False) -> tuple[list[Any], list[Any]]:
+    """(h of every step and the last state, gradients to every input of their sum weighted by position)."""
+    xs = [tensor(a) for a in arrays]
+    ys, last = recurrence(cell, xs[0], xs[1:-2], xs[-2], xs[-1], reverse)
+    outputs = [ys, *last]
+    total = sum((F.sum(y * tensor(np.arange(y.size, dtype=np.float32).reshape(y.shape) / y.size)) for y in outputs[1:]), F.sum(ys * ys))
+    return outputs, gradients(total, xs)
+
+
+@pytest.mark.parametrize(("cell", "reverse"), [("tanh", False), ("lstm", True), ("gru", False)])
+def test_the_kernel_is_the_formula(device: Any, cell: str, reverse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Last states take part, so every slot's cotangent reaches the gradient kernel."""
+    outputs, slopes = loop(cell, draws(cell), reverse)
+    got = device.values([*outputs, *slopes])
+    monkeypatch.setattr(recurrent, "WEIGHTS", 0)
+    if hasattr(device, "plans"):
+        device.plans.clear()
+    outputs, slopes = loop(cell, draws(cell), reverse)
+    for a, b in zip(got, device.values([*outputs, *slopes]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+    if hasattr(device, "plans"):
+        device.plans.clear()
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm", "gru"])
+def test_launches_do_not_grow_with_time(device: Any, cell: str) -> None:
+    if not hasattr(device, "plans") or device.device.kind == "gpu":
+        pytest.skip("one launch is for CPUs")
+    counts = []
+    for t in (3, 30):
+        outputs, slopes = loop(cell, draws(cell, t=t))
+        launches = [ops for _, ops in explain(outputs[0], *slopes).launches]
+        assert sum("recurrence" in ops for ops in launches) == sum("recurrence_gradient" in ops for ops in launches) == 1
+        counts.append(len(launches))
+    assert counts[1] <= counts[0] + 2  # a long sum has two stages
+
+
+def test_weights_beyond_the_cache_take_the_formula(device: Any) -> None:
+    """The geometry's choice, for every profile: CPUs with small weights only."""
+    if not hasattr(device, "plans"):
+        pytest.skip("the NumPy engine has no launches")
+    from clnet.engine.graph import Operand
+    from clnet.spec import Spec
+
+    def stages(profile: Any, h: int) -> Any:
+        shapes = ((T, B, 4 * h), (2, B, h), (4 * h, h), (4 * h,))
+        return OPS["recurrence"].launch(profile, [Operand(Spec(s, "float32"), ()) for s in shapes], cell="lstm", reverse=False)
+
+    cpu = replace(device.device, kind="cpu")
+    assert len(stages(cpu, 64)) == 1
+    assert stages(cpu, 512) is None
+    assert stages(replace(device.device, kind="gpu"), 64) is None
+
+
+def test_sequences_do_not_meet(device: Any) -> None:
+    """A NaN in one sequence stays there."""
+    arrays = draws("lstm")
+    arrays[0][2, 1, 3] = np.nan
+    ys = loop("lstm", arrays)[0][0].numpy()
+    assert np.isnan(ys[2:, 1]).any(axis=-1).all()
+    assert np.isfinite(np.delete(ys, 1, 1)).all() and np.isfinite(ys[:2]).all()
+
+
+def test_a_step_without_gradient_is_refused_by_shape(device: Any) -> None:
+    x = tensor(np.zeros((T, B, 3), np.float32))
+    with pytest.raises(clnet.ShapeError, match=r"lstm|recur"):
+        F.recur(F.lstm_cell, x, (tensor(np.zeros((B, H), np.float32)),) * 2, np.zeros((3 * H, 3), np.float32), np.zeros((3 * H, H), np.float32))
