@@ -1,7 +1,33 @@
 """Optimizers as formulas on flat vectors, and learning-rate schedules."""
 
+from .adaptive import AdaDelta, Adagrad, AdaMax, Lion, Nadam, RAdam, RMSprop, Rprop
 from .base import Optimizer
-from .first_order import NAG, SGD, Adam, AdamW, AMSGrad, Momentum, RMSprop
-from .schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from .first_order import ASGD, NAG, SGD, Adam, AdamW, AMSGrad, GradientDescent, MiniBatchGradientDescent, Momentum
+from .groups import Group
+from .proximal import FTRL, ProximalGradientDescent
+from .quantized import Adam8bit
+from .schedules import (
+    AdaptiveFitness,
+    ConstantLR,
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearWarmup,
+    MultiStepLR,
+    NoamLR,
+    OneCycleLR,
+    PolynomialLR,
+    ReduceLROnPlateau,
+    Schedule,
+    SequentialLR,
+    StepLR,
+)
 
-__all__ = ["NAG", "SGD", "AMSGrad", "Adam", "AdamW", "Constant", "Cosine", "Momentum", "Optimizer", "RMSprop", "Schedule", "StepDecay", "WarmUp"]
+__all__ = [
+    "ASGD", "FTRL", "NAG", "SGD", "AMSGrad", "AdaDelta", "AdaMax", "Adagrad", "Adam", "Adam8bit", "AdamW", "AdaptiveFitness", "ConstantLR",
+    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "GradientDescent", "Group", "LambdaLR", "LinearWarmup", "Lion",
+    "MiniBatchGradientDescent", "Momentum", "MultiStepLR", "Nadam", "NoamLR", "OneCycleLR", "Optimizer", "PolynomialLR", "ProximalGradientDescent",
+    "RAdam", "RMSprop", "ReduceLROnPlateau", "Rprop", "Schedule", "SequentialLR", "StepLR",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from .. import ops as F
 from ..config import Configured, field
 from ..errors import ConfigError
+from ..spec import np_dtype
 from ..state import Arena, Parameter, Variable
 from ..tensor import Tensor, as_tensor
+from .groups import Group, Section, named, set_free
 from .schedules import Schedule
 
 
@@ -31,28 +34,37 @@ class Memory:
 
 
 class Scalars(dict[str, Any]):
-    """The step's scalars by attribute: device values in a recorded step, so that they are arguments and never source."""
+    """The step's scalars by attribute: device values in a recorded step, so that they are arguments and never source.
+
+    lr       rate of the section            decay   its weight decay, a number
+    section  the arena and its segments     ...     what `scalars(t)` named
+    """
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
 
 
 class Optimizer(Configured):
-    """Base of optimizers: `lr` is a number or a Schedule; `clip_value` and `clip_norm` bound the gradient first."""
+    """Base of optimizers: `lr` is a number or a Schedule; `clip_value`, then `clip_norm` bound the gradient first."""
 
     state: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
     lr: float | Schedule = field(0.01, doc="learning rate, or a schedule of it by step")
-    clip_value: float | None = field(None, doc="bound on every |gradient element|", gt=0)
-    clip_norm: float | None = field(None, doc="bound on the L2 norm of the whole gradient", gt=0)
+    clip_value: float | None = field(None, doc="bound on every |gradient element|", gt=0, kw_only=True)
+    clip_norm: float | None = field(None, doc="bound on the L2 norm of the whole gradient", gt=0, kw_only=True)
+    maximize: bool = field(False, doc="whether steps go up", kw_only=True)
+    groups: tuple[Group, ...] = field((), doc="parameters with a rate or decay of their own, or frozen", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.lr, Schedule) and not self.lr >= 0:
             raise ConfigError(f"{type(self).__name__}(lr={self.lr!r}): expected a learning rate of at least 0.")
-        self.t = 0
-        self.arenas: list[Arena] = []
-        self.memories: list[dict[str, Variable]] = []
+        if any(g.weight_decay is not None for g in self.groups) and not hasattr(self, "weight_decay"):
+            raise ConfigError(f"{type(self).__name__}(groups=...): expected groups without weight_decay, which this optimizer does not have.")
+        self.t = self.epoch = 0
+        self.sections: list[Section] = []
+        self.frozen: list[Parameter] = []
+        self._rates: list[float | Schedule] = [self.lr]
 
     # --- what an optimizer states
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Tensor:
@@ -63,48 +75,94 @@ class Optimizer(Configured):
         """Numbers that depend on the step t = 1, 2, …, besides lr (bias corrections, say), computed in double precision."""
         return {}
 
+    def pace(self, lr: float, t: int) -> float:
+        """The rate of step t as the formula uses it, for those that let it decay by themselves."""
+        return lr
+
     def slots(self) -> tuple[str, ...]:
         """The state vectors that this configuration needs."""
         return self.state
 
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The first value of a state vector for parameters w (float64). Half precision would lose squares: never below float32."""
+        return np.zeros(w.shape)
+
+    def kind(self, p: Parameter) -> Any:
+        """Parameters of different kinds do not share an arena."""
+        return None
+
+    def batch(self, samples: int) -> int:
+        """The batch size that this optimizer is meant for, where the user names none."""
+        return min(64, samples)
+
     # --- how it is driven
-    def attach(self, params: list[Parameter]) -> None:
-        """Takes charge of the parameters: lays them into one arena per dtype and makes the state vectors."""
+    def attach(self, params: Sequence[Parameter] | Mapping[str, Parameter]) -> None:
+        """Takes charge of the parameters (by path where groups have names), from t = 0: an arena per dtype, group and kind, and its state."""
         if not params:
             raise ConfigError(f"{type(self).__name__}: expected a model with parameters; got none.")
-        dtypes = list(dict.fromkeys(p.dtype for p in params))
-        self.arenas = [Arena([p for p in params if p.dtype == d]) for d in dtypes]
-        self.memories = [{n: Variable(np.zeros(a.size, np.dtype(a.dtype)), f"{type(self).__name__}.{n}") for n in self.slots()} for a in self.arenas]
-        for arena, memory in zip(self.arenas, self.memories, strict=True):
-            self.prepare(arena, memory)
+        parts: dict[Any, list[Parameter]] = {}
+        self.frozen = []
+        for name, p in named(params).items():
+            group = next((k for k, g in enumerate(self.groups) if g.matches(name, p)), -1)
+            if group >= 0 and self.groups[group].frozen:
+                set_free(p)
+                self.frozen.append(p)
+            else:
+                parts.setdefault((p.dtype, group, self.kind(p)), []).append(p)
+        if not parts:
+            raise ConfigError(f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all {len(self.frozen)}.")
+        numbers = list(dict.fromkeys(group for _, group, _ in parts))
+        self._rates = [lr if (lr := self.groups[k].lr if k >= 0 else None) is not None else self.lr for k in numbers]
+        self.restart()
+        self.sections = [self._section(held, numbers.index(group), group, kind) for (_, group, kind), held in parts.items()]
 
-    def prepare(self, arena: Arena, memory: dict[str, Variable]) -> None:
-        """Initial state that is not zero."""
+    def _section(self, params: list[Parameter], rate: int, group: int, kind: Any) -> Section:
+        arena = Arena(params)
+        narrow = arena.dtype in ("float16", "bfloat16")
+        w = np.asarray(arena.flat.numpy(), np.float64)
+        memory = {}
+        for n in self.slots():
+            value = self.start(n, w)
+            value = value if value.dtype != np.float64 else value.astype("float32" if narrow else np_dtype(arena.dtype))
+            memory[n] = Variable(value, f"{type(self).__name__}.{n}")
+        own = self.groups[group].weight_decay if group >= 0 else None
+        return Section(arena, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own, kind)
+
+    @property
+    def arenas(self) -> list[Arena]:
+        return [s.arena for s in self.sections]
+
+    @property
+    def memories(self) -> list[dict[str, Variable]]:
+        return [s.memory for s in self.sections]
 
     @property
     def parameters(self) -> list[Parameter]:
-        """In the order that `apply` expects gradients in."""
+        """In the order that `apply` expects gradients in; frozen ones left out."""
         return [p for a in self.arenas for p in a.params]
 
     def hyper(self, t: int) -> np.ndarray[Any, Any]:
         """The scalars of step t as one float32 vector: what a recorded step is fed."""
-        return np.array([self.rate(t), *self.scalars(t).values()], np.float32)
+        rates = [self.pace(self.rate(t, k), t) for k in range(len(self._rates))]
+        return np.array([*rates, *self.scalars(t).values()], np.float32)
 
-    def rate(self, t: int) -> float:
-        return self.lr.at(t) if isinstance(self.lr, Schedule) else float(self.lr)
+    def rate(self, t: int, k: int = 0) -> float:
+        """The k-th learning rate in step t (the optimizer's, or a group's), before `pace`."""
+        lr = self._rates[k]
+        return lr.value(t - 1, self.epoch) if isinstance(lr, Schedule) else float(lr)
 
     def apply(self, grads: list[Any], hyper: Any) -> None:
         """Records the update of all parameters from their gradients and the scalars `hyper(t)`."""
         h = as_tensor(hyper)
-        names = ["lr", *self.scalars(1)]
-        scalars = Scalars({n: h[k] for k, n in enumerate(names)})
+        more = {n: h[len(self._rates) + k] for k, n in enumerate(self.scalars(1))}
         at = 0
         flat = []
         for arena in self.arenas:
             flat.append(arena.pack(grads[at : at + len(arena.params)]))
             at += len(arena.params)
-        for arena, memory, g in zip(self.arenas, self.memories, self.clip(flat), strict=True):
-            arena.flat.assign(self.step(arena.flat.tensor, g, Memory(memory), scalars))
+        for section, g in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), strict=True):
+            scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
+            section.arena.flat.assign(self.step(section.arena.flat.tensor, g, Memory(section.memory), scalars))
 
     def clip(self, flat: list[Tensor]) -> list[Tensor]:
         """g ← clip(g, ±clip_value), then g · min(1, clip_norm / ‖g‖₂) with the norm over all arenas."""
@@ -115,20 +173,57 @@ class Optimizer(Configured):
             flat = [g * F.minimum(self.clip_norm / (norm + 1e-6), 1.0).astype(g.dtype) for g in flat]
         return flat
 
-    def update(self, params: list[Parameter]) -> None:
+    def update(self, params: Sequence[Parameter] | Mapping[str, Parameter]) -> None:
         """One step for parameters whose `grad` was set by `backward`: the slow, explicit way; Trainer records it."""
-        if not self.arenas:
+        if not self.sections:
             self.attach(params)
         self.t += 1
         self.apply([p.grad if p.grad is not None else F.zeros(p.shape, p.dtype) for p in self.parameters], self.hyper(self.t))
 
-    def state_dict(self) -> dict[str, Any]:
-        """t and every state vector, as host arrays."""
-        return {"t": self.t, **{f"{k}.{n}": v.numpy() for k, m in enumerate(self.memories) for n, v in m.items()}}
+    # --- schedules
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Every schedule in use, those inside others too, each once."""
+        found = [part for lr in (self.lr, *(g.lr for g in self.groups)) if isinstance(lr, Schedule) for part in lr.parts()]
+        return list({id(s): s for s in found}.values())
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def restart(self) -> None:
+        """t = 0, epoch 0, schedules that react to metrics as new."""
+        self.t = self.epoch = 0
+        for s in self.schedules:
+            s.reset()
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Raises ConfigError where a schedule follows a quantity that is not among the names of the coming logs."""
+        for s in self.schedules:
+            if s.monitored and s.monitored not in names:
+                raise ConfigError(f"{s!r}: expected monitor= to be one of {', '.join(names)}; pass validation= for val_ quantities.")
+
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        """An epoch is over: schedules that count epochs go on, those that follow a metric see it."""
+        for lr in {id(s): s for s in (self.lr, *(g.lr for g in self.groups)) if isinstance(s, Schedule)}.values():
+            lr.react(logs, max(self.t - 1, 0), self.epoch)
+        self.epoch += 1
+
+    # --- saving
+    def counters(self) -> dict[str, float]:
+        """What schedules remember, and the epochs they have seen: numbers."""
+        return {"epoch": self.epoch, **{f"schedule.{k}.{n}": v for k, s in enumerate(self.schedules) for n, v in s.state().items()}}
+
+    def load_counters(self, found: Mapping[str, float]) -> None:
+        """The inverse of `counters`."""
+        self.epoch = int(found.get("epoch", 0))
+        for k, s in enumerate(self.schedules):
+            s.load_state({n: float(found[f"schedule.{k}.{n}"]) for n in s.state() if f"schedule.{k}.{n}" in found})
+
+    def state_dict(self) -> dict[str, Any]:
+        """t, every state vector as a host array, what schedules remember."""
+        return {"t": self.t, **self.counters(), **{f"{k}.{n}": v.numpy() for k, m in enumerate(self.memories) for n, v in m.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of state_dict, on an optimizer attached to the same parameters."""
         self.t = int(state["t"])
+        self.load_counters(state)
         for k, memory in enumerate(self.memories):
             for n, v in memory.items():
-                v.assign(np.asarray(state[f"{k}.{n}"], np.dtype(v.dtype)))
+                v.assign(np.asarray(state[f"{k}.{n}"], np_dtype(v.dtype)))

@@ -1,14 +1,19 @@
-"""First-order optimizers: lines of maths on flat vectors. w parameters, g gradient, s state, h scalars of the step."""
+"""Gradient descent and the Adam family: lines of maths on flat vectors. w parameters, g gradient, s state, h scalars of the step."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops as F
 from ..config import field, fraction, positive
 from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
+
+
+def decayed(w: Tensor, g: Tensor, h: Scalars) -> Tensor:
+    """g + λw: decay that is part of the gradient."""
+    return g + h.decay * w if h.decay else g
 
 
 class SGD(Optimizer):
@@ -35,7 +40,7 @@ class SGD(Optimizer):
         return {"keep": 0.0 if t == 1 else self.momentum, "take": 1.0 if t == 1 else 1.0 - self.dampening}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        g = g + self.weight_decay * w if self.weight_decay else g
+        g = decayed(w, g, h)
         if self.momentum:
             s.buf = h.keep * s.buf + h.take * g
             g = g + self.momentum * s.buf if self.nesterov else s.buf
@@ -64,6 +69,64 @@ class NAG(SGD):
     nesterov: bool = field(True, doc="look ahead")
 
 
+class GradientDescent(Optimizer):
+    """w ← w − ηg, g over the full training set.
+
+    Paper: Cauchy 1847, Comptes rendus 25.
+    """
+
+    spec_name = "GradientDescent"
+
+    def batch(self, samples: int) -> int:
+        return samples
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        return w - h.lr * g
+
+
+class MiniBatchGradientDescent(GradientDescent):
+    """w ← w − ηg, g over a batch of `batch_size` samples.
+
+    Paper: Robbins & Monro 1951, Annals of Mathematical Statistics 22.
+    """
+
+    spec_name = "MiniBatchGradientDescent"
+    batch_size: int = positive(32, doc="samples a step, where fit is not told another number")
+
+    def batch(self, samples: int) -> int:
+        return min(self.batch_size, samples)
+
+
+class ASGD(Optimizer):
+    """η = lr / (1 + λ·lr·(t − 1))^α;  w ← (1 − λη)w − ηg;  a ← a + (w − a) / max(1, t − 1 − t₀)
+
+    a is the average of the path; `use_average` gives it to the model when training is over.
+    Paper: Polyak & Juditsky 1992, SIAM Journal on Control and Optimization 30.
+    """
+
+    spec_name = "ASGD"
+    state = ("ax",)
+    lambd: float = field(1e-4, doc="λ, decay", ge=0)
+    alpha: float = field(0.75, doc="α, power of the rate's decay", ge=0)
+    t0: float = field(1e6, doc="t₀, step after which averaging begins", ge=0)
+
+    def pace(self, lr: float, t: int) -> float:
+        return float(lr / (1 + self.lambd * lr * (t - 1)) ** self.alpha)
+
+    def scalars(self, t: int) -> dict[str, float]:
+        return {"share": 1 / max(1.0, t - 1 - self.t0)}
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        w = w * (1 - self.lambd * h.lr) - h.lr * g
+        s.ax = s.ax + h.share * (w - s.ax)
+        return w
+
+    def use_average(self) -> None:
+        """w ← a"""
+        for section in self.sections:
+            section.arena.flat.assign(section.memory["ax"].tensor)
+
+
 class Adam(Optimizer):
     """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← w − η · m̂ / (√v̂ + ε), with g ← g + λw first.
 
@@ -72,7 +135,7 @@ class Adam(Optimizer):
     """
 
     spec_name = "Adam"
-    state = ("m", "v", "vmax")
+    state: ClassVar[tuple[str, ...]] = ("m", "v", "vmax")
     lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
@@ -87,7 +150,7 @@ class Adam(Optimizer):
         return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        return self.adapted(w, g + self.weight_decay * w if self.weight_decay else g, s, h)
+        return self.adapted(w, decayed(w, g, h), s, h)
 
     def adapted(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         """w after the step along the mean gradient over the root of the mean square."""
@@ -108,7 +171,7 @@ class AdamW(Adam):
     weight_decay: float = field(0.01, doc="λ, decoupled", ge=0)
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        return self.adapted(w * (1 - h.lr * self.weight_decay), g, s, h)
+        return self.adapted(w * (1 - h.lr * h.decay), g, s, h)
 
 
 class AMSGrad(Adam):
@@ -120,35 +183,3 @@ class AMSGrad(Adam):
     spec_name = "AMSGrad"
     aliases = ("AMSGradOptimizer",)
     amsgrad: bool = field(True, doc="whether steps never grow because a large gradient is forgotten")
-
-
-class RMSprop(Optimizer):
-    """v ← αv + (1 − α)g²;  d = g / (√v + ε) (centered: v − ḡ²; momentum: b ← μb + d);  w ← w − η·d.
-
-    Paper: Tieleman & Hinton 2012, lecture 6.5.
-    """
-
-    spec_name = "RMSprop"
-    aliases = ("RMSProp",)
-    state = ("v", "ga", "buf")
-    alpha: float = fraction(0.99, doc="α, memory of the square")
-    eps: float = positive(1e-8, doc="ε")
-    momentum: float = fraction(0.0, doc="μ")
-    centered: bool = field(False, doc="subtract the squared mean gradient")
-    weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
-
-    def slots(self) -> tuple[str, ...]:
-        return ("v", *(("ga",) if self.centered else ()), *(("buf",) if self.momentum else ()))
-
-    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        g = g + self.weight_decay * w if self.weight_decay else g
-        s.v = self.alpha * s.v + (1 - self.alpha) * g * g
-        v = s.v
-        if self.centered:
-            s.ga = self.alpha * s.ga + (1 - self.alpha) * g
-            v = v - s.ga * s.ga
-        d = g / (F.sqrt(v) + self.eps)
-        if self.momentum:
-            s.buf = self.momentum * s.buf + d
-            d = s.buf
-        return w - h.lr * d

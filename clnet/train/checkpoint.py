@@ -29,7 +29,7 @@ def save(trainer: Any, path: str | Path) -> None:
     arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.names) + 1)
     remembered, more = _callbacks(loop.callbacks.all)
     meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__, "t": str(optimizer.t),
-            "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
+            "counters": json.dumps(optimizer.counters()), "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
     model_io.write(path, arrays | more, meta)
 
 
@@ -62,6 +62,7 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
         g.key = arrays[f"random.{k}.key"].copy()
         model_io.put(g.counter, arrays[f"random.{k}.counter"])
     optimizer.t = int(meta["t"])
+    optimizer.load_counters(json.loads(meta.get("counters", "{}")))
     trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))
     loop.epoch, loop.batch = int(position["epoch"]), int(position["batch"])
     loop.rows = [tuple(map(float, row)) for row in arrays["epoch.rows"]]

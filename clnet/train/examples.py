@@ -26,7 +26,7 @@ from ..layers import (
 from ..layers.base import Layer
 from ..losses import CrossEntropyLoss
 from ..model import Sequential
-from ..optimizers import AdamW, Cosine
+from ..optimizers import AdamW, CosineAnnealingLR
 from . import data
 from .history import History
 from .trainer import Trainer
@@ -99,7 +99,7 @@ def train_digits(kind: str = "mlp", epochs: int | None = None, device: Any = Non
         train, test = data.load("digits").split(0.2, 0)
         model = digits_model(kind, seed)
         epochs = EPOCHS[kind] if epochs is None else epochs
-        schedule = Cosine(lr=RATE[kind], steps=max(epochs, 1) * -(-len(train) // BATCH))
+        schedule = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // BATCH), lr=RATE[kind])
         trainer = Trainer(model, CrossEntropyLoss(), AdamW(lr=schedule, weight_decay=DECAY))
         started = time.perf_counter()
         history = trainer.fit(train, epochs, BATCH, test, seed=seed, verbose=verbose, **fit)

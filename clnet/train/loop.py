@@ -138,6 +138,7 @@ class Loop:
         with self.interrupts.hold():
             self.trainer.history.rows.append(logs)
             self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
+            optimizer.end_epoch(logs)
         self.callbacks.call("on_epoch_end", logs)
 
     # --- NaN and infinity

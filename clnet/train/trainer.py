@@ -15,6 +15,7 @@ from ..layers.base import Layer
 from ..model_io import layers
 from ..optimizers.base import Optimizer
 from ..spec import Spec, dtype_name
+from ..state import Parameter
 from ..tensor import tensor
 from . import checkpoint
 from .callbacks import Progress
@@ -47,11 +48,12 @@ class Trainer:
     def __repr__(self) -> str:
         return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)})"
 
-    def fit(self, data: Any, epochs: int = 1, batch_size: int = 64, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
+    def fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
             resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
         """Trains for `epochs` epochs in all (those of a resumed run count) and returns the History.
 
         data, validation  a Dataset or a pair (x, y)
+        batch_size        None: what the optimizer is meant for (64; all samples for GradientDescent)
         seed              of the order of the samples
         resume            a file that Checkpoint wrote: the rest of that run, equal to the last bit on the same device
         on_nan            "stop" raises NonFiniteError, "skip" leaves the batch out, "ignore" does not look
@@ -63,11 +65,13 @@ class Trainer:
         if not isinstance(epochs, int) or epochs < 0:
             raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
         data, validation = as_dataset(data), None if validation is None else as_dataset(validation)
+        batch_size = self.optimizer.batch(len(data)) if batch_size is None else batch_size
         if fast_dev_run:
             epochs, data, validation = 1, data.take(slice(batch_size)), validation and validation.take(slice(batch_size))
         self._check(data)
         self._attach()
         self.history = History()
+        self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
         shown = [*callbacks, Progress()] if verbose else list(callbacks)
         self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, epochs, shown, verbose, on_nan)
         if resume is not None:
@@ -118,11 +122,11 @@ class Trainer:
 
     def _attach(self) -> None:
         """Gives the parameters to the optimizer, unless it has just these already: a second fit goes on where the first ended."""
-        held, wanted = self.optimizer.parameters, self.model.parameters()
-        mine = {id(a) for a in self.optimizer.arenas}
-        if {id(p) for p in held} != {id(p) for p in wanted} or any(id(p.arena) not in mine for p in wanted):
-            self.optimizer.attach(wanted)
-            self.optimizer.t = 0
+        optimizer, wanted = self.optimizer, {n: v for n, v in self.model.variables().items() if isinstance(v, Parameter) and v.trainable}
+        mine = {id(a) for a in optimizer.arenas}
+        known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
+        if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
+            optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer)
 
     def _check(self, data: Dataset) -> None:

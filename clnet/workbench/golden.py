@@ -3,7 +3,7 @@
 `tests/golden/<layer|loss|op>/<name>.npz` holds for the subject's k-th example `k.in.j` (inputs, then parameters in the order
 of `Example.names`), `k.out.j` (what the other library gave for them), `k.u` (cotangent of the first output; 1 if left out) and
 `k.grad.j` (gradients of the float inputs); `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
-`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, ...). Each says in `source` which library it was.
+`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..tensor import constant, tensor
 from . import checks, probe
 from .registry import Example, Subject
 
-KEPT = (1, 2, 5)  # steps of an optimizer's path that are compared
+KEPT = (1, 2, 5, 50)  # steps of an optimizer's path that are compared
 TRIED = 2
 
 

@@ -12,7 +12,7 @@ from clnet.engine import on
 from clnet.layers import Dense
 from clnet.losses import CrossEntropyLoss
 from clnet.model import Sequential
-from clnet.optimizers import Adam, Cosine
+from clnet.optimizers import Adam, CosineAnnealingLR
 from clnet.train import Trainer, data
 from clnet.train.examples import BATCH, EPOCHS, TARGET, digits_model, train_digits
 
@@ -48,7 +48,7 @@ def test_losses_of_the_oracle_and_equal_bits(kind: str, device: Any) -> None:
     part = train.take(slice(20 * BATCH))
 
     def losses() -> list[float]:
-        trainer = Trainer(digits_model(kind), CrossEntropyLoss(), Adam(lr=Cosine(lr=1e-3, steps=1000)))
+        trainer = Trainer(digits_model(kind), CrossEntropyLoss(), Adam(lr=CosineAnnealingLR(1000, lr=1e-3)))
         return trainer.fit(part, 1, BATCH, verbose=False).steps
 
     first, again = losses(), losses()

@@ -23,7 +23,7 @@ from clnet.layers import BatchNorm, Dense, Dropout, Flatten
 from clnet.layers.base import Layer
 from clnet.losses import CrossEntropyLoss, MSELoss
 from clnet.model import Sequential
-from clnet.optimizers import SGD, Adam, AdamW, Cosine
+from clnet.optimizers import SGD, Adam, AdamW, CosineAnnealingLR
 from clnet.train import Callback, Checkpoint, CSVLog, Dataset, EarlyStopping, JSONLog, ModelCheckpoint, Trainer
 
 pytestmark = pytest.mark.device
@@ -42,7 +42,7 @@ def net(seed: int = 0) -> Sequential:
 
 
 def make(seed: int = 0, **more: Any) -> Trainer:
-    return Trainer(net(seed), CrossEntropyLoss(), AdamW(lr=Cosine(lr=1e-2, steps=40)), **more)
+    return Trainer(net(seed), CrossEntropyLoss(), AdamW(lr=CosineAnnealingLR(40, lr=1e-2)), **more)
 
 
 def everything(trainer: Trainer) -> dict[str, np.ndarray]:

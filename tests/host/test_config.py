@@ -13,7 +13,7 @@ from clnet.config import LIMIT, Configured, parse_json
 from clnet.errors import ClnetError, ConfigError
 from clnet.layers import Conv2d, Dense, Dropout, Layer, LayerNorm, Residual
 from clnet.losses import Loss, MSELoss
-from clnet.optimizers import SGD, Adam, Cosine, Optimizer
+from clnet.optimizers import SGD, Adam, CosineAnnealingLR, Optimizer
 
 # Whatever a JSON file may hold: names that mean something, values of every kind, nested.
 VALUES = st.recursive(
@@ -81,10 +81,10 @@ def test_other_families_are_not_mixed_up() -> None:
 
 
 def test_a_schedule_inside_an_optimizer() -> None:
-    optimizer = Optimizer.from_config({"type": "Adam", "lr": {"type": "Cosine", "lr": 0.5, "steps": 10}})
-    assert isinstance(optimizer.lr, Cosine) and optimizer.config()["lr"] == {"type": "Cosine", "lr": 0.5, "steps": 10}
+    optimizer = Optimizer.from_config({"type": "Adam", "lr": {"type": "CosineAnnealingLR", "lr": 0.5, "t_max": 10}})
+    assert isinstance(optimizer.lr, CosineAnnealingLR) and optimizer.config()["lr"] == {"type": "CosineAnnealingLR", "lr": 0.5, "t_max": 10}
     with pytest.raises(ConfigError, match=r"\$\.lr\.step"):
-        Optimizer.from_config({"type": "Adam", "lr": {"type": "Cosine", "step": 10}})
+        Optimizer.from_config({"type": "Adam", "lr": {"type": "CosineAnnealingLR", "step": 10}})
 
 
 def test_names_of_the_specification_and_of_loom() -> None:

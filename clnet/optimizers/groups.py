@@ -1,0 +1,76 @@
+"""Parameters that are treated differently: their own rate, decay, or none at all. Every such part is an arena of its own."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..config import Configured, field
+from ..errors import ConfigError
+from ..state import Arena, Parameter, Variable
+from ..tensor import Tensor, tensor
+from .schedules import Schedule
+
+
+class Group(Configured):
+    """Settings for the parameters that match: `roles` ("bias", "normalization", ...) and `names` (patterns of paths, "body.*.weight").
+
+    Of several groups the first that matches counts; what a group leaves out is as in the optimizer.
+    """
+
+    registry: ClassVar[dict[str, type[Any]]]
+    roles: tuple[str, ...] = field((), doc="roles of the parameters; empty: any")
+    names: tuple[str, ...] = field((), doc="patterns (* and ?) of their paths; empty: any")
+    lr: float | Schedule | None = field(None, doc="learning rate, or a schedule of it")
+    weight_decay: float | None = field(None, doc="λ", ge=0)
+    frozen: bool = field(False, doc="whether they stay as they are; no gradient is computed for them")
+
+    def validate(self) -> None:
+        if not self.roles and not self.names:
+            raise ConfigError("Group: expected roles= or names= that say which parameters are meant; got neither.")
+        if isinstance(self.lr, float) and not self.lr >= 0:
+            raise ConfigError(f"Group(lr={self.lr!r}): expected a learning rate of at least 0.")
+
+    def matches(self, name: str, p: Parameter) -> bool:
+        return (not self.roles or p.role in self.roles) and (not self.names or any(fnmatch.fnmatchcase(name, n) for n in self.names))
+
+
+Group.registry["Group"] = Group
+
+
+@dataclass(eq=False)
+class Section:
+    """One arena with what is peculiar to it: its state vectors, the number of its rate in the step's scalars, its decay, its kind."""
+
+    arena: Arena
+    memory: dict[str, Variable]
+    rate: int
+    decay: float
+    kind: Any = None
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where the parameters start in the flat vector, and its end, as int32 on the device."""
+        return tensor(np.array([*self.arena.offsets, self.arena.size], np.int32))
+
+
+def named(params: Sequence[Parameter] | Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Parameters by path; those of a plain list by their own names, made different."""
+    if isinstance(params, Mapping):
+        return dict(params)
+    found: dict[str, Parameter] = {}
+    for k, p in enumerate(params):
+        found[p.name if p.name and p.name not in found else f"{p.name}#{k}"] = p
+    return found
+
+
+def set_free(p: Parameter) -> None:
+    """A tensor of its own again, for a parameter that leaves its arena while others stay."""
+    if p.arena is not None:
+        value = p.numpy()
+        p.arena, p._tensor = None, tensor(value, name=p.name)

@@ -1,0 +1,118 @@
+"""Optimizers that keep parameters sparse or inside bounds: a gradient step, then the regulariser solved exactly."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import ops as F
+from ..config import field, positive
+from ..errors import ConfigError
+from ..tensor import Tensor
+from .base import Memory, Optimizer, Scalars
+
+
+def soft(z: Tensor, k: Any) -> Tensor:
+    """sign(z) · max(|z| − k, 0)"""
+    return F.sign(z) * F.relu(F.abs(z) - k)
+
+
+# prox_{ηR}(z) by name: of z, k = η · strength and the optimizer's fields.
+PROXIMAL: dict[str, Callable[[Tensor, Any, Any], Any]] = {
+    "l1": lambda z, k, o: soft(z, k),
+    "l2": lambda z, k, o: z / (1 + k),
+    "elasticnet": lambda z, k, o: soft(z, k * o.l1_ratio) / (1 + k * (1 - o.l1_ratio)),
+    "nonneg": lambda z, k, o: F.relu(z),
+    "box": lambda z, k, o: F.clip(z, *o.bounds),
+}
+
+
+@functools.lru_cache(maxsize=8)
+def _fista(known: int) -> list[float]:
+    """q₁ = 1, q_{t+1} = (1 + √(1 + 4q_t²)) / 2 for t up to known · 1024; the factor (q_t − 1) / q_{t+1} at index t."""
+    q, factors = 1.0, [0.0]
+    for _ in range(known * 1024):
+        following = (1 + math.sqrt(1 + 4 * q * q)) / 2
+        factors.append((q - 1) / following)
+        q = following
+    return factors
+
+
+class ProximalGradientDescent(Optimizer):
+    """w ← prox_{ηR}(w − ηg);  accelerated (FISTA): x ← prox_{ηR}(w − ηg), w ← x + (q_t − 1) / q_{t+1} · (x − x₋₁)
+
+    R is strength · (‖w‖₁, ½‖w‖², their mixture by l1_ratio), w ≥ 0, or bounds; a callable is prox(z, k) itself with k = η · strength.
+    Accelerated, gradients are taken at w and x is the solution: `use_solution` gives it to the model when training is over.
+    Paper: Parikh & Boyd 2014, Foundations and Trends in Optimization 1; Beck & Teboulle 2009, SIAM Journal on Imaging Sciences 2.
+    """
+
+    spec_name = "ProximalGradientDescent"
+    aliases = ("FISTA", "ISTA")
+    state = ("x",)
+    regularizer: Any = field("l1", doc="l1, l2, elasticnet, nonneg, box or a callable (z, k)")
+    strength: float = field(0.01, doc="factor of R", ge=0)
+    l1_ratio: float = field(0.5, doc="share of ‖w‖₁ in elasticnet", ge=0, le=1)
+    accelerated: bool = field(False, doc="FISTA")
+    bounds: tuple[float, float] = field((-1.0, 1.0), doc="of box")
+
+    def validate(self) -> None:
+        if not callable(self.regularizer) and self.regularizer not in PROXIMAL:
+            raise ConfigError(f"ProximalGradientDescent(regularizer={self.regularizer!r}): expected {', '.join(PROXIMAL)} or a callable (z, k).")
+        if not self.bounds[0] <= self.bounds[1]:
+            raise ConfigError(f"ProximalGradientDescent(bounds={self.bounds}): expected (low, high).")
+
+    def slots(self) -> tuple[str, ...]:
+        return self.state if self.accelerated else ()
+
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return w
+
+    def scalars(self, t: int) -> dict[str, float]:
+        return {"beyond": _fista(t // 1024 + 1)[t]} if self.accelerated else {}
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        z, k = w - h.lr * g, h.lr * self.strength
+        x = self.regularizer(z, k) if callable(self.regularizer) else PROXIMAL[self.regularizer](z, k, self)
+        if not self.accelerated:
+            return x
+        before, s.x = s.x, x
+        return x + h.beyond * (x - before)
+
+    def use_solution(self) -> None:
+        """w ← x, where accelerated."""
+        for section in self.sections:
+            if self.accelerated:
+                section.arena.flat.assign(section.memory["x"].tensor)
+
+
+class FTRL(Optimizer):
+    """σ = (√(q + g²) − √q) / α;  z ← z + g − σw;  q ← q + g²;  w ← 0 if |z| ≤ λ₁, else −(z − sign(z)λ₁) / ((β + √q) / α + λ₂)
+
+    w depends on z and q alone: with warm_start z begins where it gives the first w. lr is a factor on α.
+    Paper: McMahan et al. 2013, KDD.
+    """
+
+    spec_name = "FTRL"
+    aliases = ("Ftrl",)
+    state = ("z", "q")
+    lr: Any = field(1.0, doc="factor on α, or a schedule of it by step")
+    alpha: float = positive(0.005, doc="α, learning rate")
+    beta: float = field(1.0, doc="β", ge=0)
+    l1: float = field(1.0, doc="λ₁", ge=0)
+    l2: float = field(1.0, doc="λ₂", ge=0)
+    warm_start: bool = field(True, doc="whether the first parameters count")
+
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if slot == "q" or not self.warm_start:
+            return np.zeros(w.shape)
+        return -w * (self.beta / (self.alpha * self.rate(1)) + self.l2) - np.sign(w) * self.l1
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        alpha = self.alpha * h.lr
+        z, q = s.z + g - (F.sqrt(s.q + g * g) - F.sqrt(s.q)) / alpha * w, s.q + g * g
+        s.z, s.q = z, q
+        return F.where(F.abs(z) <= self.l1, 0.0, -(z - F.sign(z) * self.l1) / ((self.beta + F.sqrt(q)) / alpha + self.l2))
