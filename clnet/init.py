@@ -59,7 +59,18 @@ def orthogonal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return (q if rows >= columns else q.T).reshape(shape).astype(np.float32)
 
 
+def pattern(rows: int, columns: int, count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(row, column) of `count` places of a matrix, drawn without replacement, in row-major order; int32."""
+    places = np.sort(_generator.choice(rows * columns, count, replace=False, shuffle=False))
+    return (places // columns).astype(np.int32), (places % columns).astype(np.int32)
+
+
 def sinusoids(length: int, width: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
     """pe[t, 2i] = sin(t / period^(2i / width)), pe[t, 2i + 1] = cos(same).  Vaswani et al. 2017, arXiv:1706.03762."""
     angle = np.arange(length)[:, None] / period ** (np.arange(0, width, 2) / width)
     return np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, -1)[:, :width].astype(np.float32)
+
+
+def frequencies(count: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
+    """wᵢ = period^(−i / count), i = 0 … count − 1.  Ho et al. 2020, arXiv:2006.11239."""
+    return (period ** (-np.arange(count) / count)).astype(np.float32)

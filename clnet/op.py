@@ -64,6 +64,7 @@ class Op:
     doc: str = ""
     family: str = ""
     differentiable: bool = True
+    given: bool = False  # whether the gradient is written down, rather than the formula's
     # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
     spreads: tuple[str, ...] = ()
 
@@ -79,7 +80,7 @@ class Op:
 
     def defvjp(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Attaches the vector-Jacobian product: (g, y, *inputs, **attrs) -> cotangent(s), written in ops."""
-        self.vjp = fn
+        self.vjp, self.given = fn, True
         return fn
 
     def deflaunch(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -198,7 +198,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
         like = promote(*known[1:])
     tensors = tuple(as_tensor(i, like) for i in inputs)
     spec = op.infer(*(t.spec for t in tensors), **attrs)
-    if op.kind == "composite" and not op.cl and op.define is not None:
+    if op.kind == "composite" and not op.cl and not op.given and op.define is not None:
         return op.define(*tensors, **attrs)
     t = Tensor(op, tensors, attrs, spec)
     if _state.eager:

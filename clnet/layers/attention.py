@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import ops as F
 from ..config import bound, field, fraction, positive
 from ..errors import ConfigError, ShapeError
@@ -62,17 +64,7 @@ class MultiHeadAttention(Layer):
         q = _heads(F.linear(x, self.w_q, self.b_q), self.num_heads)
         k = _heads(F.linear(key, self.w_k, self.b_k), groups)
         v = _heads(F.linear(value, self.w_v, self.b_v), groups)
-        attend = self._dropped if self.dropout and self.training else attention
-        return F.linear(_joined(attend(q, k, v, _per_head(mask), self.causal)), self.w_o, self.b_o)
-
-    def _dropped(self, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
-        """Attention with dropout on the weights."""
-        scores = attention_scores(q, k)
-        if causal:
-            scores = F.where(causal_mask(*scores.shape[2:]), scores, -math.inf)
-        (n, h, t, s), groups = scores.shape, k.shape[1]
-        weights = self.drop(softmax(scores, mask=mask))
-        return F.reshape(F.matmul(F.reshape(weights, (n, groups, h // groups * t, s)), v), (n, h, t, v.shape[3]))
+        return F.linear(_joined(attend(q, k, v, _per_head(mask), self.causal, self.drop)), self.w_o, self.b_o)
 
 
 class SelfAttention(MultiHeadAttention):
@@ -88,6 +80,115 @@ class SelfAttention(MultiHeadAttention):
 
     def forward(self, x: Any, mask: Any = None) -> Any:  # type: ignore[override]
         return super().forward(x, None, None, mask)
+
+
+class GroupedQueryAttention(MultiHeadAttention):
+    """y = concat over heads of softmax(q kᵀ / √d + mask) v, · W_oᵀ + b_o: MultiHeadAttention with fewer key and value heads
+
+    Query head m reads key head m // (num_heads / num_kv_heads); inputs and shapes as in MultiHeadAttention.
+    Paper: Ainslie et al. 2023, arXiv:2305.13245.
+    """
+
+    spec_name = "GroupedQueryAttentionLayer"
+    num_kv_heads: int | None = field(doc="key and value heads, a divisor of num_heads", gt=0)
+    examples = [(dict(embed_dim=4, num_heads=4, num_kv_heads=2), [(2, 3, 4)])]
+
+
+class Attention(Layer):
+    """y = softmax(q kᵀ / √A + mask) v · W_oᵀ;  q = x W_qᵀ, k = context W_kᵀ, v = context W_vᵀ
+
+    Inputs x (N, T, input_size), context=x (N, S, input_size), mask=None (T, S) or (N, T, S), bool (True: may attend) or float (added);
+    W_q, W_k, W_v (A, input_size), W_o (input_size, A), A = attention_size; y (N, T, input_size). One head.
+    A row with nothing to attend to gives zeros before W_o.
+    Paper: Vaswani et al. 2017, arXiv:1706.03762.
+    """
+
+    spec_name = "AttentionLayer"
+    aliases = ("attention",)
+    input_size: int | None = bound(doc="features of the input and the output")
+    attention_size: int = positive(doc="A, features of queries, keys and values")
+    bias: bool = field(False, doc="whether the four maps add a bias")
+    dropout: float = fraction(0.0, doc="probability that an attention weight is dropped in training")
+    causal: bool = field(False, doc="whether a position sees only itself and those before it")
+    signature = "N T input_size -> N T input_size"
+    examples = [(dict(input_size=4, attention_size=3), [(2, 3, 4)]),
+                (dict(attention_size=5, bias=True), [(2, 3, 4), (2, 2, 4), np.array([[True, False], [True, True], [False, True]])])]
+
+    def setup(self, new: New) -> None:
+        d, a = self.input_size or 0, self.attention_size
+        self.w_q, self.w_k, self.w_v, self.w_o = new.weight(a, d), new.weight(a, d), new.weight(a, d), new.weight(d, a)
+        self.b_q, self.b_k, self.b_v, self.b_o = (
+            new.weight(out, fan_in=n, role="bias") if self.bias else None for out, n in ((a, d), (a, d), (a, d), (d, a)))
+        self.drop = Dropout(p=self.dropout)
+
+    def forward(self, x: Any, context: Any = None, mask: Any = None) -> Any:
+        context = x if context is None else context
+        q, k, v = F.linear(x, self.w_q, self.b_q), F.linear(context, self.w_k, self.b_k), F.linear(context, self.w_v, self.b_v)
+        y = attend(_heads(q, 1), _heads(k, 1), _heads(v, 1), _per_head(mask), self.causal, self.drop)
+        return F.linear(_joined(y), self.w_o, self.b_o)
+
+
+class CrossAttention(Layer):
+    """y = concat over heads of softmax(q kᵀ / √d + mask) v, · W_oᵀ + b_o;  q = x W_qᵀ, k = context W_kᵀ, v = context W_vᵀ
+
+    Inputs x (N, T, query_dim) or an image (N, query_dim, H, W), whose places are the T = H · W positions; context (N, S, context_dim), or
+    (S, context_dim) for all; mask=None as in MultiHeadAttention. W_q (h·d, query_dim), W_k, W_v (h·d, context_dim), W_o (query_dim, h·d);
+    y of x's shape.
+    Paper: Vaswani et al. 2017, arXiv:1706.03762; images: Rombach et al. 2022, arXiv:2112.10752.
+    """
+
+    spec_name = "CrossAttentionLayer"
+    query_dim: int | None = bound(doc="features of the queries' input and of the output")
+    context_dim: int | None = bound(doc="features of the context")
+    num_heads: int = positive(8, doc="heads")
+    head_dim: int | None = field(None, doc="features of a head; None: query_dim / num_heads", gt=0)
+    bias: bool = field(False, doc="whether the maps to queries, keys and values add a bias")
+    out_bias: bool = field(True, doc="whether b_o is added")
+    dropout: float = fraction(0.0, doc="probability that an attention weight is dropped in training")
+    signature = "N T query_dim, ... S context_dim -> N T query_dim"
+    examples = [(dict(query_dim=4, context_dim=3, num_heads=2), [(2, 3, 4), (2, 5, 3)]),
+                (dict(num_heads=2, head_dim=3, bias=True, out_bias=False), [(2, 4, 2, 3), (5, 3)])]
+
+    def validate(self) -> None:
+        if self.head_dim is None and (self.query_dim or 0) % self.num_heads:
+            raise ConfigError(f"CrossAttention: expected query_dim, a multiple of num_heads = {self.num_heads}; got {self.query_dim}; or give head_dim.")
+
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        if len(shapes) < 2:
+            raise ShapeError("CrossAttention: expected x and a context; got one input; SelfAttention needs no context.")
+        n, *rest = shapes[0]
+        tokens = (n, rest[1] * rest[2], rest[0]) if len(rest) == 3 else shapes[0]
+        super().bind(tokens, *shapes[1:])
+
+    def setup(self, new: New) -> None:
+        self.validate()
+        e, c = self.query_dim or 0, self.context_dim or 0
+        wide = (self.head_dim or e // self.num_heads) * self.num_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = new.weight(wide, e), new.weight(wide, c), new.weight(wide, c), new.weight(e, wide)
+        self.b_q, self.b_k, self.b_v = (new.weight(wide, fan_in=n, role="bias") if self.bias else None for n in (e, c, c))
+        self.b_o = new.weight(e, fan_in=wide, role="bias") if self.out_bias else None
+        self.drop = Dropout(p=self.dropout)
+
+    def forward(self, x: Any, context: Any, mask: Any = None) -> Any:
+        if context.ndim == 2:
+            context = F.expand(context, (x.shape[0], *context.shape))
+        tokens = F.permute(F.reshape(x, (*x.shape[:2], -1)), 0, 2, 1) if x.ndim == 4 else x
+        q, k, v = (_heads(y, self.num_heads) for y in (
+            F.linear(tokens, self.w_q, self.b_q), F.linear(context, self.w_k, self.b_k), F.linear(context, self.w_v, self.b_v)))
+        y = F.linear(_joined(attend(q, k, v, _per_head(mask), False, self.drop)), self.w_o, self.b_o)
+        return F.reshape(F.permute(y, 0, 2, 1), x.shape) if x.ndim == 4 else y
+
+
+def attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, drop: Dropout) -> Any:
+    """Attention, in training with dropout on its weights."""
+    if not drop.p or not drop.training:
+        return attention(q, k, v, mask, causal)
+    scores = attention_scores(q, k)
+    if causal:
+        scores = F.where(causal_mask(*scores.shape[2:]), scores, -math.inf)
+    (n, h, t, s), groups = scores.shape, k.shape[1]
+    weights = drop(softmax(scores, mask=mask))
+    return F.reshape(F.matmul(F.reshape(weights, (n, groups, h // groups * t, s)), v), (n, h, t, v.shape[3]))
 
 
 def _heads(x: Any, count: int) -> Any:

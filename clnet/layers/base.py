@@ -179,6 +179,11 @@ class Layer(Configured):
         """What optimizers see."""
         return [v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable]
 
+    def auxiliary(self) -> list[Any]:
+        """Terms that layers add to the training loss (attribute `aux_loss` of the last call), as scalars; `Trainer` adds them up."""
+        own = getattr(self, "aux_loss", None)
+        return [*([own] if isinstance(own, Operators) else []), *(t for c in self.children().values() for t in c.auxiliary())]
+
     def generators(self) -> list[Generator]:
         """Random number counters of this layer and its children: part of a checkpoint."""
         return [self.random, *(g for c in self.children().values() for g in c.generators())]

@@ -93,3 +93,92 @@ class SwiGLU(Layer):
     def forward(self, x: Any) -> Any:
         gate = activation(self.gate_activation)(F.linear(x, self.w_gate, self.b_gate))
         return F.linear(gate * F.linear(x, self.w_up, self.b_up), self.w_down, self.b_down)
+
+
+class GeGLU(SwiGLU):
+    """y = (gelu(x · W_gᵀ) ∘ (x · W_uᵀ)) · W_dᵀ: SwiGLU with another gate
+
+    x (…, in_features), W_g and W_u (hidden_features, in_features), W_d (out_features, hidden_features), y (…, out_features).
+    Paper: Shazeer 2020, arXiv:2002.05202.
+    """
+
+    spec_name = "GeGLULayer"
+    gate_activation: Act = field("gelu", doc="function of the gate")
+    examples = [(dict(in_features=4, hidden_features=6), [(3, 4)])]
+
+
+class GatedLinearUnit(Layer):
+    """y = (x · W_vᵀ + b_v) ∘ gate(x · W_gᵀ + b_g), gate = σ
+
+    x (…, in_features), W_v and W_g (out_features, in_features), b (out_features), y (…, out_features). No projection follows.
+    Paper: Dauphin, Fan, Auli, Grangier 2017, arXiv:1612.08083; other gates: Shazeer 2020, arXiv:2002.05202.
+    """
+
+    spec_name = "GatedLinearUnitLayer"
+    aliases = ("GLU", "glu")
+    in_features: int | None = bound(doc="size of the last axis of the input")
+    out_features: int = positive(doc="size of the last axis of the output")
+    gate_activation: Act = field("sigmoid", doc="function of the gate; None: identity")
+    bias: bool = field(True, doc="whether b_v and b_g are added")
+    signature = "... in_features -> ... out_features"
+    examples = [(dict(in_features=5, out_features=3), [(4, 5)]), (dict(out_features=4, gate_activation="gelu", bias=False), [(2, 3, 5)])]
+
+    def setup(self, new: New) -> None:
+        n, out = self.in_features or 0, self.out_features
+        self.w_value, self.w_gate = new.weight(out, n), new.weight(out, n)
+        self.b_value, self.b_gate = (new.weight(out, fan_in=n, role="bias") if self.bias else None for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        return F.linear(x, self.w_value, self.b_value) * activation(self.gate_activation)(F.linear(x, self.w_gate, self.b_gate))
+
+
+class ReGLU(GatedLinearUnit):
+    """y = (x · W_vᵀ + b_v) ∘ max(x · W_gᵀ + b_g, 0): GatedLinearUnit with another gate
+
+    x (…, in_features), W_v and W_g (out_features, in_features), b (out_features), y (…, out_features).
+    Paper: Shazeer 2020, arXiv:2002.05202.
+    """
+
+    spec_name = "ReGLULayer"
+    gate_activation: Act = field("relu", doc="function of the gate; None: identity")
+    examples = [(dict(in_features=5, out_features=3), [(4, 5)])]
+
+
+class BilinearGLU(GatedLinearUnit):
+    """y = (x · W_vᵀ + b_v) ∘ (x · W_gᵀ + b_g): GatedLinearUnit without a function on the gate
+
+    x (…, in_features), W_v and W_g (out_features, in_features), b (out_features), y (…, out_features).
+    Paper: Mnih, Hinton 2007, "Three new graphical models for statistical language modelling"; Shazeer 2020, arXiv:2002.05202.
+    """
+
+    spec_name = "BilinearGLULayer"
+    gate_activation: Act = field(None, doc="function of the gate; None: identity")
+    examples = [(dict(in_features=5, out_features=3), [(4, 5)])]
+
+
+class Highway(Layer):
+    """y = t ∘ h + (1 − t) ∘ x;  h = act(x · W_hᵀ + b_h), t = gate(x · W_tᵀ + b_t)
+
+    x and y (…, features), W (features, features), b (features). b_t starts at gate_bias_init: below zero most of x is carried through.
+    Paper: Srivastava, Greff, Schmidhuber 2015, arXiv:1505.00387.
+    """
+
+    spec_name = "HighwayLayer"
+    aliases = ("highway",)
+    features: int | None = bound(doc="size of the last axis of input and output")
+    activation: Act = field("tanh", doc="function of the transform h")
+    gate_activation: Act = field("sigmoid", doc="function of the gate t")
+    gate_bias_init: float = field(-1.0, doc="initial value of b_t")
+    signature = "... features -> ... features"
+    examples = [(dict(features=5), [(4, 5)]), (dict(activation="relu", gate_bias_init=0.5), [(2, 3, 5)])]
+
+    def setup(self, new: New) -> None:
+        n = self.features or 0
+        self.w_h, self.w_t = new.weight(n, n), new.weight(n, n)
+        self.b_h = new.weight(n, fan_in=n, role="bias")
+        self.b_t = new.value([self.gate_bias_init] * n, role="bias")
+
+    def forward(self, x: Any) -> Any:
+        h = activation(self.activation)(F.linear(x, self.w_h, self.b_h))
+        t = activation(self.gate_activation)(F.linear(x, self.w_t, self.b_t))
+        return x + t * (h - x)

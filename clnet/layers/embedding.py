@@ -11,6 +11,7 @@ from .. import ops as F
 from ..config import bound, field, fraction, positive
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..ops.index import gather
+from ..spec import is_float
 from .base import Layer, New
 from .utility import Dropout
 
@@ -86,3 +87,36 @@ class PositionalEncoding(Layer):
         if x.shape[-2] > self.max_len:
             raise ShapeError(f"PositionalEncoding: expected at most max_len = {self.max_len} steps; got {x.shape[-2]} in an input of shape {x.shape}.")
         return self.drop(x + self.pe[: x.shape[-2]])
+
+
+class TimeEmbedding(Layer):
+    """y = W₂ · silu(W₁ · e + b₁) + b₂;  e = [sin(t wᵢ); cos(t wᵢ)], wᵢ = max_period^(−i / half), half = ⌊embedding_dim / 2⌋
+
+    t (N) or (N, 1), time steps, integers or floats; W₁ (output_dim, embedding_dim), W₂ (output_dim, output_dim), y (N, output_dim).
+    An odd embedding_dim leaves one 0 at the end of e.
+    Paper: Ho, Jain, Abbeel 2020, arXiv:2006.11239.
+    """
+
+    spec_name = "TimeEmbeddingLayer"
+    aliases = ("time_embedding",)
+    embedding_dim: int = field(doc="size of e", ge=2)
+    output_dim: int = positive(doc="size of the last axis of the output")
+    max_period: float = positive(10000.0, doc="longest period, divided by 2π")
+    signature = "N ... -> N output_dim"
+    examples = [(dict(embedding_dim=6, output_dim=4), [np.array([0.0, 1.0, 7.5], np.float32)]),
+                (dict(embedding_dim=5, output_dim=3, max_period=100.0), [np.array([[3], [40]], np.int32)])]
+
+    def setup(self, new: New) -> None:
+        n, out = self.embedding_dim, self.output_dim
+        self.periods = new.buffer(init.frequencies(n // 2, self.max_period))
+        self.w1, self.b1 = new.weight(out, n), new.weight(out, fan_in=n, role="bias")
+        self.w2, self.b2 = new.weight(out, out), new.weight(out, fan_in=out, role="bias")
+
+    def forward(self, t: Any) -> Any:
+        if t.shape not in ((t.size,), (t.size, 1)):
+            raise ShapeError(f"TimeEmbedding: expected time steps (N) or (N, 1); got {t.shape}.")
+        angle = F.reshape(t if is_float(t.dtype) else F.cast(t, "float32"), (-1, 1)) * self.periods
+        e = F.concat([F.sin(angle), F.cos(angle)], 1)
+        if self.embedding_dim % 2:
+            e = F.pad(e, (0, 0), (0, 1))
+        return F.linear(F.swish(F.linear(e, self.w1, self.b1)), self.w2, self.b2)

@@ -1,18 +1,23 @@
-"""Recurrent layers: batch first, the input projected for all steps at once, gates in PyTorch's order."""
+"""Recurrent layers: batch first, the input projected for all steps at once, gates in PyTorch's order, sequences of several lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import init
 from .. import ops as F
 from ..config import bound, choice, field, fraction, positive
 from ..errors import ConfigError, ShapeError
-from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, rnn_cell, zero_state
+from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, rnn_cell, valid_steps, zero_state
+from ..spec import is_float
 from .base import Layer, New
+from .fields import Child
 from .utility import Dropout
 
+LENGTHS = np.array([3, 1], np.int32)  # in examples
 SEQUENCE = "N T input_size -> N T hidden_size"
 
 
@@ -34,8 +39,21 @@ class _Level(Layer):
             values[h : 2 * h] += self.forget_bias
             self.b_ih, self.b_hh = new.value(values, role="bias"), new.weight(rows, fan_in=h, role="bias")
 
-    def forward(self, cell: Any, x: Any, state: Any) -> Any:
-        return recur(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh)
+    def forward(self, cell: Any, x: Any, state: Any, lengths: Any = None) -> Any:
+        return recur(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh, lengths=lengths)
+
+
+def states_and_lengths(who: str, x: Any, given: tuple[Any, ...], lengths: Any) -> tuple[tuple[Any, ...], Any]:
+    """(float inputs, the lengths or mask): what a recurrent layer was called with besides x. Raises ShapeError."""
+    whole = [s for s in given if s is not None and not is_float(s.dtype)]
+    if len(whole) + (lengths is not None) > 1:
+        raise ShapeError(f"{who}: expected lengths or a mask once; got them {len(whole) + (lengths is not None)} times.")
+    lengths = whole[0] if whole else lengths
+    if lengths is not None:
+        want = x.shape[:2] if lengths.dtype == "bool" else x.shape[:1]
+        if lengths.shape != want or is_float(lengths.dtype):
+            raise ShapeError(f"{who}: expected lengths, integers (N), or a mask, bool (N, T), for an input {x.shape}; got {lengths.dtype}{lengths.shape}.")
+    return tuple(s for s in given if s is not None and is_float(s.dtype)), lengths
 
 
 class _Recurrent(Layer):
@@ -62,13 +80,16 @@ class _Recurrent(Layer):
         self.layers = [_Level(n, self.hidden_size, self.gates, self.bias, forget) for n in sizes]
         self.drop = Dropout(p=self.dropout)
 
-    def forward(self, x: Any, *states: Any) -> Any:
-        first = self._initial(x, [s for s in states if s is not None])
+    def forward(self, x: Any, *states: Any, lengths: Any = None) -> Any:  # type: ignore[override]
+        """Integer or bool inputs are the lengths (N) or the mask (N, T) of the steps that count; float ones are the initial state."""
+        states, lengths = states_and_lengths(type(self).__name__, x, states, lengths)
+        first = self._initial(x, list(states))
         y, last = F.permute(x, 1, 0, 2), []
         for k, (level, state) in enumerate(zip(self.layers, first, strict=True)):
-            y, end = level.forward(self.cell, self.drop(y) if k else y, state)
+            y, end = level.forward(self.cell, self.drop(y) if k else y, state, lengths)
             last.append(end)
-        out = F.permute(y, 1, 0, 2) if self.return_sequences else y[y.shape[0] - 1]
+        end = last[-1][0] if isinstance(last[-1], tuple) else last[-1]
+        out = F.permute(y, 1, 0, 2) if self.return_sequences else end
         if not self.return_state:
             return out
         return (out, *map(F.stack, zip(*last, strict=True))) if isinstance(last[0], tuple) else (out, F.stack(last))
@@ -89,7 +110,8 @@ class RNN(_Recurrent):
     """hₜ = f(xₜ · W_ihᵀ + b_ih + hₜ₋₁ · W_hhᵀ + b_hh), f tanh or relu
 
     x (N, T, input_size), W_ih (H, input_size), W_hh (H, H), b (H), y (N, T, H), or (N, H) with return_sequences=False; H = hidden_size.
-    A second input is the initial state (num_layers, N, H).
+    A second input is the initial state (num_layers, N, H). `lengths` (N), or a mask (N, T)
+    as `lengths`: from there on (or where it is False) the state stands still and y is 0.
     Paper: Elman 1990, Cognitive Science 14.
     """
 
@@ -97,7 +119,8 @@ class RNN(_Recurrent):
     aliases = ("SimpleRNN", "Recurrent", "rnn")
     nonlinearity: str = choice("tanh", ("tanh", "relu"), doc="f")
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
-                (dict(hidden_size=4, num_layers=2, nonlinearity="relu", return_sequences=False), [(2, 3, 3), (2, 2, 4)])]
+                (dict(hidden_size=4, num_layers=2, nonlinearity="relu", return_sequences=False), [(2, 3, 3), (2, 2, 4)]),
+                (dict(hidden_size=4), [(2, 3, 3), LENGTHS])]
 
     @property
     def cell(self) -> Callable[..., Any]:
@@ -108,7 +131,8 @@ class LSTM(_Recurrent):
     """i, f, g, o = xₜ · W_ihᵀ + b_ih + hₜ₋₁ · W_hhᵀ + b_hh;  cₜ = σ(f) cₜ₋₁ + σ(i) tanh(g);  hₜ = σ(o) tanh(cₜ)
 
     x (N, T, input_size), W_ih (4H, input_size), W_hh (4H, H), b (4H), y (N, T, H), or (N, H) with return_sequences=False; H = hidden_size.
-    A second and a third input are the initial h and c (num_layers, N, H).
+    A second and a third input are the initial h and c (num_layers, N, H). `lengths` (N), or a mask (N, T)
+    as `lengths`: from there on (or where it is False) the state stands still and y is 0.
     Paper: Hochreiter, Schmidhuber 1997, Neural Computation 9; Gers, Schmidhuber, Cummins 2000.
     """
 
@@ -117,7 +141,8 @@ class LSTM(_Recurrent):
     gates, forget = 4, "forget_bias"
     forget_bias: float = field(0.0, doc="what is added to the forget gate's bias at first, so that memory lasts")
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
-                (dict(hidden_size=4, num_layers=2, forget_bias=1.0, return_sequences=False), [(2, 3, 3), (2, 2, 4), (2, 2, 4)])]
+                (dict(hidden_size=4, num_layers=2, forget_bias=1.0, return_sequences=False), [(2, 3, 3), (2, 2, 4), (2, 2, 4)]),
+                (dict(hidden_size=4, return_sequences=False), [(2, 3, 3), LENGTHS])]
 
     @property
     def cell(self) -> Callable[..., Any]:
@@ -132,7 +157,8 @@ class GRU(_Recurrent):
     """r, z = σ(xₜ · W_ihᵀ + b_ih + hₜ₋₁ · W_hhᵀ + b_hh);  n = tanh(xₙ + r hₙ);  hₜ = (1 − z) n + z hₜ₋₁
 
     x (N, T, input_size), W_ih (3H, input_size), W_hh (3H, H), b (3H), y (N, T, H), or (N, H) with return_sequences=False; H = hidden_size.
-    A second input is the initial state (num_layers, N, H). Gate order r, z, n.
+    A second input is the initial state (num_layers, N, H). Gate order r, z, n. `lengths` (N), or a mask (N, T)
+    as `lengths`: from there on (or where it is False) the state stands still and y is 0.
     Paper: Cho et al. 2014, arXiv:1406.1078 (the form with the reset gate after the product).
     """
 
@@ -140,8 +166,57 @@ class GRU(_Recurrent):
     aliases = ("gru",)
     gates = 3
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
-                (dict(hidden_size=4, num_layers=2, bias=False, return_sequences=False), [(2, 3, 3), (2, 2, 4)])]
+                (dict(hidden_size=4, num_layers=2, bias=False, return_sequences=False), [(2, 3, 3), (2, 2, 4)]),
+                (dict(hidden_size=4), [(2, 3, 3), LENGTHS])]
 
     @property
     def cell(self) -> Callable[..., Any]:
         return gru_cell
+
+
+class Bidirectional(Layer):
+    """y = merge(layer(x), flip(backward_layer(flip(x)))), flip along time
+
+    x (N, T, features); y (N, T, 2H) for "concat", (N, T, H) for "sum", "mul" and "ave", the pair for None; with return_sequences=False
+    the last outputs of both walks are merged. `lengths` or a mask as in the layer. Initial states, and those that return_state adds:
+    the first half is the layer's, the second the backward layer's.
+    Paper: Schuster, Paliwal 1997, IEEE Transactions on Signal Processing 45.
+    """
+
+    spec_name = "BidirectionalLayer"
+    aliases = ("bidirectional",)
+    layer: Child = field(doc="recurrent layer that walks forwards")
+    backward_layer: Child | None = field(None, doc="layer that walks backwards; None: configured like `layer`, parameters of its own")
+    merge: str | None = choice("concat", ("concat", "sum", "mul", "ave", None), doc="what becomes of both outputs; None: a pair")
+    signature = "N T features -> N T merged"
+    examples = [(dict(layer={"type": "GRU", "hidden_size": 3}), [(2, 3, 3), LENGTHS]),
+                (dict(layer={"type": "RNN", "hidden_size": 3, "return_sequences": False}, merge="sum"), [(2, 3, 3)]),
+                (dict(layer={"type": "LSTM", "hidden_size": 3}), [(2, 3, 3)])]
+
+    def validate(self) -> None:
+        for name in ("layer", "backward_layer"):
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), _Recurrent):
+                raise ConfigError(f"Bidirectional({name}=...): expected RNN, LSTM or GRU; got {type(getattr(self, name)).__name__}.")
+        other = self.backward_layer or self.layer
+        if any(getattr(other, n) != getattr(self.layer, n) for n in ("return_sequences", "return_state")):
+            raise ConfigError("Bidirectional(backward_layer=...): expected return_sequences and return_state as in layer; got others.")
+
+    def setup(self, new: New) -> None:
+        self.mirror = Layer.from_config(self.layer.config()) if self.backward_layer is None else None
+
+    def forward(self, x: Any, *states: Any, lengths: Any = None) -> Any:  # type: ignore[override]
+        states, lengths = states_and_lengths("Bidirectional", x, states, lengths)
+        back: Any = self.backward_layer or self.mirror
+        half = len(states) // 2
+        # A flipped sequence starts with the steps that do not count: there the state waits, as the mask says.
+        mask = lengths if lengths is None or lengths.dtype == "bool" else F.transpose(valid_steps(lengths, x.shape[1]))
+        a, *first = _several(self.layer(x, *states[:half], lengths=mask))
+        b, *last = _several(back(F.flip(x, 1), *states[half:], lengths=None if mask is None else F.flip(mask, 1)))
+        b = F.flip(b, 1) if self.layer.return_sequences else b  # type: ignore[attr-defined]
+        merged = {"concat": lambda: F.concat([a, b], -1), "sum": lambda: a + b, "mul": lambda: a * b, "ave": lambda: (a + b) * 0.5}
+        out = (merged[self.merge](),) if self.merge else (a, b)
+        return (*out, *first, *last) if len(out) + len(first) > 1 else out[0]
+
+
+def _several(y: Any) -> tuple[Any, ...]:
+    return y if isinstance(y, tuple) else (y,)

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from .. import ops as F
 from ..config import choice, field, fraction, positive
 from ..errors import ConfigError, ShapeError
 from ..ops.activations import activation
+from ..ops.custom import custom_gradient
 from ..ops.normalize import log_softmax, softmax
-from ..ops.random import bernoulli
+from ..ops.random import bernoulli, normal
 from .base import Layer
 from .fields import Act
+
+# One step of zeros, one of -1, one with both. Integers: at the jump itself there is no derivative to check.
+_STEPS = np.array([[[0, 0], [1, 2], [0, 3]], [[-1, -1], [0, 0], [-1, 4]]], np.int32)
+
+
+def _clipped(x: Any) -> Any:
+    return F.clip(x, -0.5, 0.5)
+
+
+def _straight(x: Any, g: Any) -> Any:
+    return F.where(F.abs(x) <= 0.5, g, 0.0)
 
 
 class Activation(Layer):
@@ -92,6 +107,112 @@ class Dropout(Layer):
             return x
         keep = bernoulli(1 - self.p, x.shape, self.random.key, self.random.advance())
         return F.where(keep, x * (1 / (1 - self.p)), 0.0)
+
+
+class GaussianNoise(Layer):
+    """y = x + n, n ~ N(mean, std²) in training; y = x in evaluation
+
+    x and y of any shape. The noise is a function of a key and a counter, so every engine adds the same.
+    Paper: Bishop 1995, Neural Computation 7.
+    """
+
+    spec_name = "GaussianNoiseLayer"
+    aliases = ("gaussian_noise",)
+    std: float = field(0.1, doc="standard deviation of the noise", ge=0)
+    mean: float = field(0.0, doc="mean of the noise")
+    examples = [({}, [(4, 9)]), (dict(std=0.5, mean=-0.2), [(2, 3, 5)])]
+
+    def forward(self, x: Any) -> Any:
+        if not self.training:
+            return x
+        return x + normal(x.shape, self.random.key, self.random.advance(), self.mean, self.std, x.dtype)
+
+
+class Masking(Layer):
+    """y[n, t] = x[n, t] where any feature differs from mask_value, else 0
+
+    x and y (N, T, F). `mask` (N, T) of the last call says which steps were kept: what recurrent layers take as lengths.
+    per_element: every element that equals mask_value becomes 0, for any shape.
+    """
+
+    spec_name = "MaskingLayer"
+    aliases = ("masking",)
+    mask_value: float = field(0.0, doc="what a step that does not count is filled with")
+    per_element: bool = field(False, doc="whether elements are masked one by one")
+    examples = [({}, [(2, 3, 2)]), ({}, [_STEPS]), (dict(mask_value=-1.0, per_element=True), [_STEPS])]
+
+    def validate(self) -> None:
+        self.mask: Any = None
+
+    def forward(self, x: Any) -> Any:
+        kept = F.not_equal(x, self.mask_value)
+        if self.per_element:
+            return F.where(kept, x, 0)
+        if x.ndim != 3:
+            raise ShapeError(f"Masking: expected x (N, T, F); got {x.shape}; per_element=True takes any shape.")
+        self.mask = F.greater(F.max(F.cast(kept, "int8"), -1), 0)
+        return F.where(F.reshape(self.mask, (*x.shape[:2], 1)), x, 0)
+
+
+class Mean(Layer):
+    """y = Σ x / n over `axis`
+
+    x of any shape; y without the axis, or with size 1 there.
+    """
+
+    spec_name = "MeanLayer"
+    axis: int | tuple[int, ...] = field(doc="axis or axes that are averaged")
+    keepdims: bool = field(False, doc="whether the axes stay, with size 1")
+    examples = [(dict(axis=1), [(2, 3, 4)]), (dict(axis=(0, -1), keepdims=True), [(2, 3, 4)])]
+
+    def forward(self, x: Any) -> Any:
+        return F.mean(x, self.axis, self.keepdims)
+
+
+class LogVariance(Layer):
+    """y = ln(Σ (x − E[x])² / n + ε) over `axis`
+
+    x of any shape; y without the axis, or with size 1 there. The variance is the biased one.
+    """
+
+    spec_name = "LogVarianceLayer"
+    axis: int | tuple[int, ...] = field(doc="axis or axes over which the variance is taken")
+    eps: float = positive(1e-8, doc="ε, keeps the logarithm finite")
+    keepdims: bool = field(False, doc="whether the axes stay, with size 1")
+    examples = [(dict(axis=-1), [(2, 3, 4)]), (dict(axis=(0, 2), eps=1e-3, keepdims=True), [(2, 3, 4)])]
+
+    def forward(self, x: Any) -> Any:
+        return F.log(F.var(x, self.axis, self.keepdims) + self.eps)
+
+
+class Lambda(Layer):
+    """y = fn(x), with dx = backward_fn(x, g) where one is given
+
+    fn and backward_fn are functions of tensors, written in ops; without backward_fn the gradient is derived. A function has no JSON:
+    only a layer whose fn is a registered name can be stored.
+    Raises ShapeError where y is not (N, *output_shape), ConfigError when it is stored.
+    """
+
+    spec_name = "LambdaLayer"
+    aliases = ("lambda",)
+    fn: Act = field(doc="function of a tensor, or the name of an activation")
+    backward_fn: Callable[..., Any] | None = field(None, doc="dx of x and the cotangent of y; None: derived from fn")
+    output_shape: tuple[int, ...] | None = field(None, doc="shape of y without the batch, checked")
+    examples = [(dict(fn="tanh"), [(3, 7)]), (dict(fn=_clipped, backward_fn=_straight, output_shape=(7,)), [(3, 7)])]
+
+    def config(self) -> dict[str, Any]:
+        for name in ("fn", "backward_fn"):
+            if callable(value := getattr(self, name)):
+                raise ConfigError(f"Lambda({name}={getattr(value, '__name__', value)}): expected something that can be stored; got a function, which "
+                                  "has no JSON; make it a Layer class of its own, or name an activation.")
+        return super().config()
+
+    def forward(self, x: Any) -> Any:
+        function = activation(self.fn)
+        y = function(x) if self.backward_fn is None else custom_gradient(x, function, self.backward_fn)
+        if self.output_shape is not None and y.shape[1:] != self.output_shape:
+            raise ShapeError(f"Lambda: expected {('N', *self.output_shape)} from fn; got {y.shape}.")
+        return y
 
 
 class Flatten(Layer):

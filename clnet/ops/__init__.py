@@ -92,4 +92,5 @@ from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
 from .reduce import logsumexp, max, mean, min, positions, prod, sum, var
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
+from .sparse import sparse_matmul
 from .view import expand, flip, fold_windows, getitem, pad, permute, reshape, transpose, windows

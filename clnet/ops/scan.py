@@ -15,7 +15,7 @@ from .copy import stack
 from .matmul import linear
 from .pointwise import arange, where
 from .recurrent import CELLS, recurrence
-from .view import reshape
+from .view import reshape, transpose
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -27,7 +27,7 @@ def scan(step: Step, init: Any, xs: Any, reverse: bool = False, lengths: Any = N
     init     a tensor, or a tuple of tensors; step returns a state of the same structure
     reverse  walk from T to 1; outputs keep their place in time
     lengths  (B) integers, for states and outputs whose first axis is B: from t ≥ length the state stands still and the
-             output is 0. In reverse, the walk starts at each sequence's own end
+             output is 0. In reverse, the walk starts at each sequence's own end. Or (B, T) bool: which steps count at all
     The loop is recorded flat (nothing recurses, T = 1000 is fine); each output is computed straight into its slot.
     Raises ShapeError for xs of different lengths or of length 0.
     """
@@ -36,7 +36,7 @@ def scan(step: Step, init: Any, xs: Any, reverse: bool = False, lengths: Any = N
     if len(times) != 1 or 0 in times:
         raise ShapeError(f"scan: expected xs with a leading time axis of one length > 0; got shapes {[x.shape for x in series]}.")
     count = times.pop()
-    valid = None if lengths is None else _valid(as_tensor(lengths), count)
+    valid = None if lengths is None else valid_steps(as_tensor(lengths), count)
     state, outputs = init, [None] * count
     for t in range(count - 1, -1, -1) if reverse else range(count):
         now = tuple(x[t] for x in series)
@@ -47,8 +47,12 @@ def scan(step: Step, init: Any, xs: Any, reverse: bool = False, lengths: Any = N
     return state, stack(outputs)
 
 
-def _valid(lengths: Tensor, count: int) -> Tensor:
-    """(T, B) bool: t < length."""
+def valid_steps(lengths: Tensor, count: int) -> Tensor:
+    """(T, B) bool: t < length, or the mask that was given in place of lengths."""
+    if lengths.dtype == "bool":
+        if lengths.ndim != 2 or lengths.shape[1] != count:
+            raise ShapeError(f"scan: expected a mask (B, {count}) as lengths; got {lengths.shape}.")
+        return transpose(lengths)
     return reshape(arange(n=count, dtype="int32"), (count, 1)) < reshape(lengths.astype("int32"), (1, -1))
 
 

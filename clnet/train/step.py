@@ -71,7 +71,7 @@ class Steps:
         *inputs, y, h = arguments
         with no_tape(), mode(self.model, True):
             output = self.model(*inputs)
-            loss = self.loss(output, y)
+            loss = sum(self.model.auxiliary(), self.loss(output, y))
         found = gradients(loss, [p.tensor for p in self.optimizer.parameters])
         self.optimizer.apply(found, h)
         self.meter.write([loss, *(m(output, y) for m in self.metrics.values())], h[h.size - 1])

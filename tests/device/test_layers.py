@@ -13,9 +13,10 @@ from clnet.autodiff import gradients
 from clnet.errors import ConfigError, DataError, ShapeError
 from clnet.layers import Layer
 from clnet.state import Parameter
-from clnet.tensor import as_tensor, tensor
+from clnet.tensor import tensor
 from clnet.workbench import checks
 from clnet.workbench.layer_checks import layer_gradient, layer_parity, learns, round_trip
+from clnet.workbench.probe import outputs_of
 from clnet.workbench.registry import layer_example, load_all, make_layer
 
 load_all()
@@ -88,11 +89,12 @@ def test_golden(cls: type[Layer], k: int) -> None:
         pytest.skip("the example is random")
     _, example = reference(cls, k)
     leaves = leaves_of(kept, k, len(example.inputs))
-    y = as_tensor(example.function(*leaves))
-    floats = [t for t in leaves if t.dtype == "float64"]
-    got = checks.oracle().values([y, *gradients(y, floats, tensor(kept[f"{k}.u"]))])
-    np.testing.assert_allclose(got[0], kept[f"{k}.out.0"], rtol=1e-9, atol=1e-9)
-    for j, g in enumerate(got[1:]):
+    ys = outputs_of(example.function(*leaves))
+    floats = [t for t in leaves if t.dtype == "float64"] if f"{k}.u" in kept else []
+    got = checks.oracle().values([*ys, *(gradients(ys[0], floats, tensor(kept[f"{k}.u"])) if floats else [])])
+    for j, y in enumerate(got[: len(ys)]):
+        np.testing.assert_allclose(y, kept[f"{k}.out.{j}"], rtol=1e-9, atol=1e-9, err_msg=f"output {j}")
+    for j, g in enumerate(got[len(ys) :]):
         np.testing.assert_allclose(g, kept[f"{k}.grad.{j}"], rtol=1e-8, atol=1e-9, err_msg=f"gradient {j}")
 
 
@@ -113,6 +115,10 @@ def test_batch_norm_keeps_statistics(k: int, device: Any) -> None:
 @pytest.mark.parametrize(("cls", "k"), EXAMPLES)
 def test_configuration_round_trip(cls: type[Layer], k: int) -> None:
     layer, _ = make_layer(cls, k)
+    if cls is layers.Lambda and callable(layer.fn):
+        with pytest.raises(ConfigError, match="has no JSON"):
+            layer.config()
+        return
     result = round_trip(layer)
     assert result, str(result)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from rules import ACT
 from torch import nn
 from torch.func import functional_call
 
@@ -41,8 +42,47 @@ def encoder(c: Any, x: Any, p: Any) -> Any:
     return functional_call(module, weights, (x[0], mask))
 
 
+def one_head(q: Any, context: Any, p: Any, mask: Any = None, causal: bool = False, prefix: str = "") -> Any:
+    q, k, v = (F.linear(t, p[f"{prefix}w_{n}"], p.get(f"{prefix}b_{n}")) for n, t in (("q", q), ("k", context), ("v", context)))
+    return F.linear(F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal), p[f"{prefix}w_o"], p.get(f"{prefix}b_o"))
+
+
+def single(c: Any, x: Any, p: Any) -> Any:
+    return one_head(x[0], x[min(1, len(x) - 1)], p, x[2] if len(x) > 2 else None, c.causal)
+
+
+def cross(c: Any, x: Any, p: Any) -> Any:
+    q, context = x[0].flatten(2).transpose(1, 2) if x[0].ndim == 4 else x[0], x[1].expand(len(x[0]), -1, -1)
+    q, k, v = (F.linear(t, p[f"w_{n}"], p.get(f"b_{n}")).unflatten(-1, (c.num_heads, -1)).transpose(1, 2)
+               for n, t in (("q", q), ("k", context), ("v", context)))
+    y = F.linear(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2), p["w_o"], p.get("b_o"))
+    return y.transpose(1, 2).reshape(x[0].shape) if x[0].ndim == 4 else y
+
+
+def decoder(c: Any, x: Any, p: Any) -> Any:
+    module = nn.TransformerDecoderLayer(c.d_model, c.num_heads, c.d_ff, 0.0, c.activation, c.eps, True, c.norm_first, c.bias).double()
+    mask = nn.Transformer.generate_square_subsequent_mask(x[0].shape[1], dtype=torch.float64) if c.causal else None
+    weights = {n: v for n, v in p.items() if "attn" not in n} | _attention_weights(p, "self_attn.") | _attention_weights(p, "multihead_attn.")
+    return functional_call(module, weights, (x[0], x[1], mask))
+
+
+def decoder_block(c: Any, x: Any, p: Any) -> Any:
+    def norm(h: Any, k: int) -> Any:
+        return F.layer_norm(h, h.shape[-1:], p[f"norm{k}.weight"], p[f"norm{k}.bias"])
+
+    h = norm(x[0] + one_head(x[0], x[0], p, None, c.causal, "self_attn."), 1)
+    h = norm(h + one_head(h, x[-1], p, None, False, "cross_attn."), 2)
+    inner = ACT[c.activation](F.linear(h, p["ffn.w1"], p["ffn.b1"]))
+    return norm(h + F.linear(inner, p["ffn.w2"], p["ffn.b2"]), 3)
+
+
 RULES = {
     "MultiHeadAttention": attention,
     "SelfAttention": attention,
+    "GroupedQueryAttention": attention,
+    "Attention": single,
+    "CrossAttention": cross,
+    "TransformerDecoderBlock": decoder,
+    "DecoderBlock": decoder_block,
     "TransformerEncoderBlock": encoder,
 }

@@ -17,6 +17,11 @@ def dropout(c: Any, x: Any, p: Any) -> Any:
     return x[0] * torch.from_numpy((draws(c).uniform(x[0].shape) < 1 - c.p) / (1 - c.p))
 
 
+def gaussian_noise(c: Any, x: Any, p: Any) -> Any:
+    return x[0] + torch.from_numpy(draws(c).normal(x[0].shape) * c.std + c.mean)
+
+
 RULES = {
     "Dropout": dropout,
+    "GaussianNoise": gaussian_noise,
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 from torch.func import functional_call
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 def recurrent(c: Any, x: Any, p: Any) -> Any:
@@ -14,13 +16,41 @@ def recurrent(c: Any, x: Any, p: Any) -> Any:
     module = getattr(nn, kind)(c.input_size, c.hidden_size, c.num_layers, bias=c.bias, batch_first=True, **more).double()
     names = {"w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh"}
     weights = {f"{names[n.split('.')[2]]}_l{n.split('.')[1]}": v for n, v in p.items()}
-    state = () if len(x) == 1 else (x[1],) if kind != "LSTM" else ((x[1], x[2]),)
-    y, _ = functional_call(module, weights, (x[0], *state))
-    return y if c.return_sequences else y[:, -1]
+    lengths, states = given(x)
+    state = () if not states else (states[0],) if kind != "LSTM" else (tuple(states),)
+    y, last = run(module, weights, x[0], lengths, *state)
+    return y if c.return_sequences else (last[0] if kind == "LSTM" else last)[-1]
+
+
+def given(x: Any) -> tuple[Any, list[Any]]:
+    """(lengths or None, states) among the inputs after the first."""
+    return next((t for t in x[1:] if not t.is_floating_point()), None), [t for t in x[1:] if t.is_floating_point()]
+
+
+def run(module: Any, weights: Any, x: Any, lengths: Any, *state: Any) -> Any:
+    """Outputs and last state; with lengths the sequences are packed."""
+    if lengths is None:
+        return functional_call(module, weights, (x, *state))
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    y, last = functional_call(module, weights, (packed, *state))
+    return pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])[0], last
+
+
+def bidirectional(c: Any, x: Any, p: Any) -> Any:
+    inner = c.layer
+    module = getattr(nn, type(inner).__name__)(inner.input_size, inner.hidden_size, batch_first=True, bidirectional=True).double()
+    names = {"w_ih": "weight_ih_l0", "w_hh": "weight_hh_l0", "b_ih": "bias_ih_l0", "b_hh": "bias_hh_l0"}
+    weights = {names[n.split(".")[-1]] + ("_reverse" if n.startswith("mirror") else ""): v for n, v in p.items()}
+    y, _ = run(module, weights, x[0], given(x)[0])
+    a, b = y.split(inner.hidden_size, -1)
+    if not inner.return_sequences:
+        a, b = a[:, -1], b[:, 0]
+    return {"concat": lambda: torch.cat([a, b], -1), "sum": lambda: a + b}[c.merge]()
 
 
 RULES = {
     "RNN": recurrent,
     "LSTM": recurrent,
     "GRU": recurrent,
+    "Bidirectional": bidirectional,
 }
