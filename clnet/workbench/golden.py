@@ -2,13 +2,20 @@
 
 `tests/golden/<layer|loss|op>/<name>.npz` holds for the subject's k-th example `k.in.j` (inputs, then parameters in the order
 of `Example.names`), `k.out.j` (what the other library gave for them), `k.u` (cotangent of the first output; 1 if left out) and
+<<<<<<< HEAD
 `k.grad.j` (gradients of the float inputs); `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
 `k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was.
+=======
+`k.grad.j` (gradients of the float inputs), and for ops `more.k...`: calls beside the examples, of which `more.k.attrs` (JSON) are the
+attributes and `more.k.call` the function under clnet.ops ("": the op). `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
+`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, ...). Each says in `source` which library it was.
+>>>>>>> 7494186 (Every op has independent values, and calls that tell it apart from its neighbours)
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -24,7 +31,7 @@ from . import checks, probe
 from .registry import Example, Subject
 
 KEPT = (1, 2, 5, 50)  # steps of an optimizer's path that are compared
-TRIED = 2
+TRIED = 2  # examples of an op whose cases are generated
 
 
 @functools.cache
@@ -44,14 +51,26 @@ def load(subject: Subject) -> dict[str, Any]:
         return dict(file)
 
 
-def compare(subject: Subject, engine: Any) -> list[checks.Result]:
-    """The device's values and gradients against the kept ones; [] if nothing is kept."""
+def compare(subject: Subject, engine: Any, dtype: str | None = None) -> list[checks.Result]:
+    """The engine's values and gradients against the kept ones; [] if nothing is kept. `dtype` takes the place of the inputs' float32."""
     kept = load(subject)
     if not kept:
         return []
     if subject.kind == "optimizer":
         return _paths(subject, kept, engine)
-    return [r for k, example in enumerate(subject.examples()[:TRIED]) if f"{k}.out.0" in kept for r in _example(kept, k, example, engine)]
+    calls = [(str(k), example) for k, example in enumerate(subject.examples())] + _more(subject, kept)
+    return [r for k, example in calls if f"{k}.out.0" in kept for r in _example(kept, k, example, engine, dtype)]
+
+
+def _more(subject: Subject, kept: dict[str, Any]) -> list[tuple[str, Example]]:
+    """The calls that are kept beside the subject's own examples."""
+    found = []
+    for k in range(sum(name.endswith(".call") for name in kept)):
+        attrs = {n: tuple(v) if isinstance(v, list) else v for n, v in json.loads(str(kept[f"more.{k}.attrs"])).items()}
+        module, _, name = str(kept[f"more.{k}.call"]).partition(".")
+        function = getattr(importlib.import_module(f"clnet.ops.{module}"), name) if module else subject.thing
+        found.append((f"more.{k}", Example(functools.partial(function, **attrs), _numbered(kept, f"more.{k}.in."), [])))
+    return found
 
 
 def _numbered(kept: dict[str, Any], prefix: str) -> list[Any]:
@@ -59,11 +78,12 @@ def _numbered(kept: dict[str, Any], prefix: str) -> list[Any]:
     return [kept[f"{prefix}{j}"] for j in numbers]
 
 
-def _example(kept: dict[str, Any], k: int, example: Example, engine: Any) -> list[checks.Result]:
+def _example(kept: dict[str, Any], k: str, example: Example, engine: Any, dtype: str | None = None) -> list[checks.Result]:
     inputs = _numbered(kept, f"{k}.in.")
     if [x.shape for x in inputs] != [x.shape for x in example.inputs]:
         return [checks.Result("golden", False, note=f"the kept inputs of example {k} are not those of the example now: make the values again")]
-    xs = [tensor(x) for x in inputs]
+    # Kept in float64 is what no float32 holds, such as another op's result: it enters in float32, or in `dtype`, like all others.
+    xs = [tensor(x, (dtype or ("float32" if x.dtype == np.float64 else None)) if is_float(x.dtype.name) else None) for x in inputs]
     ys = probe.outputs_of(example.function(*xs))
     wanted, slopes = _numbered(kept, f"{k}.out."), _numbered(kept, f"{k}.grad.")
     outputs = ys[: len(wanted)]
@@ -72,8 +92,11 @@ def _example(kept: dict[str, Any], k: int, example: Example, engine: Any) -> lis
         cotangent = constant(1, ys[0].dtype, ys[0].shape) if u is None else tensor(u, ys[0].dtype)
         outputs = outputs + gradients(ys[0], [x for x in xs if is_float(x.dtype)][: len(slopes)], cotangent)
     allowed = checks.allowance(outputs)
-    return [checks.judge("golden", got, want, t.dtype, allowed, normwise=True) for t, got, want in
-            zip(outputs, engine.values(outputs), [*wanted, *slopes][: len(outputs)], strict=True)]
+    values = engine.values(outputs)
+    # The reference in float64 keeps that width where an op names a narrower one.
+    widths = [v.dtype.name if dtype and is_float(t.dtype) else t.dtype for t, v in zip(outputs, values, strict=True)]
+    return [checks.judge("golden", got, want, width, allowed, normwise=True) for width, got, want in
+            zip(widths, values, [*wanted, *slopes][: len(outputs)], strict=True)]
 
 
 def _paths(subject: Subject, kept: dict[str, Any], engine: Any) -> list[checks.Result]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,31 @@ def source(rule: Callable[..., Any]) -> np.ndarray[Any, Any]:
     return np.array(f"{name} {VERSIONS.get(name, '')}".strip())
 
 
-def collect(prefix: str) -> dict[str, Callable[..., Any]]:
-    """RULES of every module <prefix>_<family>.py beside this one."""
-    found: dict[str, Callable[..., Any]] = {}
+def collect(prefix: str, table: str = "RULES") -> dict[str, Any]:
+    """RULES (or another table) of every module <prefix>_<family>.py beside this one."""
+    found: dict[str, Any] = {}
     for path in sorted(HERE.glob(f"{prefix}_*.py")):
-        rules = importlib.import_module(path.stem).RULES
+        rules = getattr(importlib.import_module(path.stem), table, {})
         assert not found.keys() & rules.keys(), f"{path.name}: {sorted(found.keys() & rules.keys())} have rules already"
         found |= rules
     return found
+
+
+@dataclass
+class More:
+    """A call beside the examples that an op has: what its draws do not meet (ties, negative divisors, full words), or a user's function.
+
+    call    "module.function" under clnet.ops with its own `attrs`, and `rule` what it should give; the op itself and its rule if left out
+    slopes  whether gradients are kept: not at kinks, where each library has a convention of its own
+    """
+
+    inputs: list[Any]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    call: str = ""
+    rule: Callable[..., Any] | None = None
+    slopes: bool = True
+
+
+def pulled(y: Any, wrt: Any, g: Any) -> Any:
+    """The cotangents of `wrt` for that of y, themselves differentiable."""
+    return torch.autograd.grad(y, wrt, g, create_graph=True)

@@ -1,0 +1,124 @@
+"""Reductions, products, softmax, normalisation, losses and their gradients, cells: each (inputs, attributes) -> output or outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rules import More, pulled
+
+aten = torch.ops.aten
+
+
+def _single(f: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch reduces over one axis here: several are laid into one."""
+    def folded(x: Any, axes: Any) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        flat = x.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1)
+        return f(flat, -1).reshape([1 if a in axes else n for a, n in enumerate(x.shape)])
+    return folded
+
+
+def one(x: Any, value: float = 1.0) -> Any:
+    """A parameter of x's last axis."""
+    return torch.full(x.shape[-1:], value, dtype=x.dtype, requires_grad=True)
+
+
+def layer_norm_gradient(g: Any, x: Any, gamma: Any, eps: float) -> Any:
+    return pulled(F.layer_norm(x, x.shape[-1:], gamma, None, eps), x, g)[0]
+
+
+def layer_norm_parameter_gradient(g: Any, x: Any, eps: float) -> Any:
+    gamma, beta = one(x), one(x, 0.0)
+    return torch.stack(pulled(F.layer_norm(x, x.shape[-1:], gamma, beta, eps), (gamma, beta), g))
+
+
+def rms_norm_gradient(g: Any, x: Any, gamma: Any, eps: float) -> Any:
+    return pulled(F.rms_norm(x, x.shape[-1:], gamma, eps), x, g)[0]
+
+
+def rms_norm_parameter_gradient(g: Any, x: Any, eps: float) -> Any:
+    gamma = one(x)
+    return pulled(F.rms_norm(x, x.shape[-1:], gamma, eps), gamma, g)[0]
+
+
+def standardize(x: Any, axes: Any, eps: float) -> Any:
+    """Layer normalisation of the axes moved to the end."""
+    moved = torch.movedim(x, tuple(axes), tuple(range(-len(axes), 0)))
+    return torch.movedim(F.layer_norm(moved, moved.shape[-len(axes) :], eps=eps), tuple(range(-len(axes), 0)), tuple(axes))
+
+
+def standardize_gradient(g: Any, x: Any, axes: Any, eps: float) -> Any:
+    return pulled(standardize(x, axes, eps), x, g)[0]
+
+
+def batch_norm_train(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
+    mean, var = torch.zeros(x.shape[1]).double(), torch.ones(x.shape[1]).double()
+    y = F.batch_norm(x, mean, var, gamma, beta, True, 1.0, eps)  # momentum 1: the running statistics are the batch's
+    return y, mean, var
+
+
+# --- losses: classes on the last axis
+def cross_entropy(x: Any, labels: Any, smoothing: float, ignore_index: int) -> Any:
+    y = F.cross_entropy(x.reshape(-1, x.shape[-1]), labels.long().reshape(-1), ignore_index=ignore_index, label_smoothing=smoothing, reduction="none")
+    return y.reshape(labels.shape)
+
+
+def cross_entropy_slope(x: Any, labels: Any, **attrs: Any) -> Any:
+    return pulled(cross_entropy(x, labels, **attrs).sum(), x, None)[0]
+
+
+def soft_cross_entropy(x: Any, q: Any) -> Any:
+    return F.cross_entropy(x.reshape(-1, x.shape[-1]), q.reshape(-1, x.shape[-1]), reduction="none").reshape(x.shape[:-1])
+
+
+def gru_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Any:
+    """The input is projected already: PyTorch's own projection is the identity."""
+    return torch.gru_cell(xp, h, torch.eye(xp.shape[-1]).double(), w_hh, None if b_hh is None else torch.zeros_like(b_hh), b_hh)
+
+
+def rnn_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None, nonlinearity: str = "tanh") -> Any:
+    cell = torch.rnn_tanh_cell if nonlinearity == "tanh" else torch.rnn_relu_cell
+    return cell(xp, h, torch.eye(xp.shape[-1]).double(), w_hh, None if b_hh is None else torch.zeros_like(b_hh), b_hh)
+
+
+def lstm_cell(xp: Any, h: Any, c: Any, w_hh: Any) -> Any:
+    return torch.lstm_cell(xp, (h, c), torch.eye(xp.shape[-1]).double(), w_hh)
+
+
+RULES = {
+    "sum": lambda x, axes: torch.sum(x, tuple(axes), keepdim=True), "max": _single(lambda x, a: torch.max(x, a).values),
+    "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax), "argmin": _single(torch.argmin),
+    "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
+    "var": lambda x, axes: torch.var(x, tuple(axes), correction=0), "matmul": torch.matmul, "linear": F.linear,
+    "attention": lambda q, k, v, **attrs: F.scaled_dot_product_attention(q, k, v, is_causal=attrs.get("causal", False)),
+    "softmax": lambda x, axis: F.softmax(x, axis), "log_softmax": lambda x, axis: F.log_softmax(x, axis),
+    "softmax_gradient": lambda g, y, axis: aten._softmax_backward_data(g, y, axis, torch.float64),
+    "log_softmax_gradient": lambda g, y, axis: aten._log_softmax_backward_data(g, y, axis, torch.float64),
+    "layer_norm": lambda x, g, b, eps: F.layer_norm(x, x.shape[-1:], g, b, eps), "layer_norm_gradient": layer_norm_gradient,
+    "layer_norm_parameter_gradient": layer_norm_parameter_gradient, "rms_norm": lambda x, g, eps: F.rms_norm(x, x.shape[-1:], g, eps),
+    "rms_norm_gradient": rms_norm_gradient, "rms_norm_parameter_gradient": rms_norm_parameter_gradient,
+    "standardize": standardize, "standardize_gradient": standardize_gradient, "batch_norm_train": batch_norm_train,
+    "instance_norm": lambda x: F.instance_norm(x), "group_norm": lambda x, num_groups: F.group_norm(x, num_groups),
+    "cross_entropy": cross_entropy, "cross_entropy_slope": cross_entropy_slope, "soft_cross_entropy": soft_cross_entropy,
+    "gru_cell": gru_cell, "rnn_cell": rnn_cell, "lstm_cell": lstm_cell,
+}
+
+RNG = np.random.default_rng(23)
+
+
+def draw(*shape: int) -> Any:
+    return RNG.uniform(-2, 2, shape).astype(np.float32)
+
+
+TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
+MORE = {
+    **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
+    "prod": [More([np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
+    "attention": [More([draw(1, 2, 6, 4), draw(1, 2, 6, 4), draw(1, 2, 6, 4)], dict(causal=True), "attention.attention")],
+    "rnn_cell": [More([draw(3, 4), draw(3, 4), draw(4, 4), draw(4)], dict(nonlinearity="relu"), "scan.rnn_cell")],
+    "gru_cell": [More([draw(3, 12), draw(3, 4), draw(12, 4), draw(12)], {}, "scan.gru_cell")],
+}
