@@ -88,6 +88,7 @@ from .pointwise import (
     zeros,
 )
 from .pool import avg_pool, global_pool, max_pool
+from .random import bernoulli, philox
 from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
 from .reduce import logsumexp, max, mean, min, positions, prod, sum, var

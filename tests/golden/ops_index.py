@@ -49,6 +49,11 @@ def _index_reduce(mode: str) -> Any:
     return rule
 
 
+def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Any:
+    s = torch.sparse_coo_tensor(torch.stack([row.long(), column.long()]), values, (rows, x.shape[0]))
+    return torch.sparse.mm(s, x)
+
+
 @by("Philox4x32-10 of the paper, in python integers")
 def philox(key: int, counter: int, n: int) -> Any:
     return Draws((key & 0xFFFFFFFF, key >> 32), counter).words((n,)).astype(np.uint32)
@@ -61,7 +66,7 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
 
 RULES = {
     "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax, "scatter_mean": _index_reduce("mean"),
-    "scatter_max": _index_reduce("amax"), "philox": philox, "bernoulli": bernoulli,
+    "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul, "philox": philox, "bernoulli": bernoulli,
 }
 
 RNG = np.random.default_rng(31)
