@@ -1,0 +1,224 @@
+"""Changing the size of images: rows at rational places, averages over shares of an axis, pixel shuffling.
+
+One rule says how much of x[h] there is in y[i] along an axis of n, resized to m, with t = (a i + b) / c the place that i reads:
+
+    nearest   1 for h = ⌊t⌋, t = i n / m                  linear    max(0, 1 − |t − h|), t = ((2 i + 1) n / m − 1) / 2, clipped to [0, n − 1]
+    area      1 / (z − s) for s ≤ h < z, s = ⌊i n / m⌋, z = ⌈(i + 1) n / m⌉        corners   as linear, t = i (n − 1) / (m − 1)
+
+Loads are views (⌊(a i + b) / c⌋ is "repeat c times, take every a-th from b"), so a resize melts into whoever reads it. The
+elements that h went to lie side by side as well, at ⌊(c h + …) / a⌋: the adjoint gathers them in their order, nothing races.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError, ShapeError
+from ..op import Case, Op
+from ..spec import Spec, accept
+from ..tensor import Tensor, as_tensor, constant
+from .pointwise import abs as absolute
+from .pointwise import arange, bit_and, cast, clip, floordiv, where
+from .pool import avg_pool
+from .reduce import sum
+from .view import _crop, expand, getitem, pad, permute, reshape, windows
+
+RULES = ("nearest", "linear", "corners", "area")
+UNROLLED = 4  # taps that are written out, so that they stay part of a map
+
+
+# --- where y[i] reads
+def _places(rule: str, n: int, m: int) -> tuple[int, int, int]:
+    """(a, b, c) with t = (a i + b) / c."""
+    if rule == "linear":
+        return 2 * n, n - m, 2 * m
+    if rule == "corners":
+        return (n - 1, 0, m - 1) if m > 1 and n > 1 else (0, 0, 1)
+    return n, 0, m
+
+
+def _reach(rule: str, n: int, m: int) -> int:
+    """How many neighbours y[i] reads from ⌊t⌋ on."""
+    return {"nearest": 1, "linear": 2, "corners": 2}.get(rule) or max(-(-(i + 1) * n // m) - i * n // m for i in range(m))
+
+
+def _band(rule: str, n: int, m: int, adjoint: bool) -> tuple[int, int, int, int]:
+    """(a, b, c, taps): result o sums over ⌊(a o + b) / c⌋ + k for k < taps."""
+    (a, b, c), k = _places(rule, n, m), _reach(rule, n, m)
+    if not adjoint:
+        return a, b, c, k
+    if a == 0:
+        return 0, 0, 1, m
+    # ⌊(a i + b) / c⌋ lies in [h − k + 1, h] for the i from ⌈(c (h − k + 1) − b) / a⌉ on, at most so many.
+    return c, c * (1 - k) - b + a - 1, a, (c * k - 1) // a + 1
+
+
+def _weights(rule: str, n: int, m: int, i: Tensor, h: Tensor, dtype: str) -> Tensor:
+    """How much of x[h] there is in y[i], for integer tensors i and h; what lies outside does not matter, it meets zeros."""
+    a, b, c = _places(rule, n, m)
+    if rule == "area":
+        start, stop = floordiv(i * n, m), floordiv(i * n + (n + m - 1), m)
+        return where(bit_and(h >= start, h < stop), 1.0 / cast(stop - start, dtype), 0.0)
+    if rule == "nearest":
+        away = i * a + b - h * c
+        return cast(bit_and(away >= 0, away < c), dtype)
+    away = absolute(clip(i * a + b, 0, c * (n - 1)) - h * c)
+    return cast(where(away < c, c - away, 0), dtype) / float(c)
+
+
+# --- the op and its adjoint: one axis
+def _matrix(rule: str, n: int, m: int) -> np.ndarray[Any, Any]:
+    """(m, n): how much of x[h] there is in y[i], from the rule as it is written."""
+    i, h = np.arange(m)[:, None], np.arange(n)[None]
+    if rule == "area":
+        start, stop = i * n // m, -(-(i + 1) * n // m)
+        return np.where((h >= start) & (h < stop), 1 / (stop - start), 0.0)
+    if rule == "nearest":
+        return np.where(h == i * n // m, 1.0, 0.0)
+    t = (i + 0.5) * n / m - 0.5 if rule == "linear" else i * (n - 1) / max(m - 1, 1)
+    return np.maximum(0.0, 1 - np.abs(np.clip(t, 0, n - 1) - h))
+
+
+def _applied(matrix: np.ndarray[Any, Any], x: Any) -> Any:
+    """Σ over h of matrix[i, h] · x[:, h]; what has no weight is not read."""
+    y = np.zeros((x.shape[0], len(matrix), x.shape[2]), x.dtype)
+    for i, row in enumerate(matrix):
+        used = np.flatnonzero(row)
+        y[:, i] = np.einsum("h,ahd->ad", row[used], x[:, used])
+    return y
+
+
+def _infer(x: Spec, *, rule: str, n: int, m: int) -> Spec:
+    accept("resample", "float", [x])
+    if len(x.shape) != 3 or x.shape[1] != n:
+        raise ShapeError(f"resample: expected x (a, {n}, d); got {x.shape}.")
+    return Spec((x.shape[0], m, x.shape[2]), x.dtype)
+
+
+def _samples(adjoint: bool) -> list[Case]:
+    sizes = (("linear", 5, 8), ("area", 7, 3), ("nearest", 4, 6), ("corners", 3, 7), ("linear", 9, 4), ("corners", 1, 3), ("corners", 4, 1), ("area", 2, 5))
+    return [Case(((2, m if adjoint else n, 3),), dict(rule=r, n=n, m=m)) for r, n, m in sizes]
+
+
+def _taps(x: Tensor, a: int, b: int, c: int, taps: int, count: int) -> Tensor:
+    """(A, count, D, taps): x[:, ⌊(a o + b) / c⌋ + k], zeros outside; a view."""
+    g = math.gcd(a, c)
+    a, b, c = a // g, b // g, c // g  # ⌊(⌊b / g⌋ + …) …⌋ is the same number
+    low = max(0, -(b // c))
+    high = max(0, (a * (count - 1) + b) // c + taps - x.shape[1])
+    w = windows(pad(x, (0, low, 0), (0, high, 0)), (taps, 1))
+    lead, places, d = w.shape[:3]
+    w = reshape(expand(reshape(w, (lead, places, 1, d, taps)), (lead, places, c, d, taps)), (lead, places * c, d, taps))
+    if a == 0:
+        return expand(w[:, b + low * c : b + low * c + 1], (lead, count, d, taps))
+    return _crop(w, start=(0, b + low * c, 0, 0), size=(lead, count, d, taps), step=(1, a, 1, 1))
+
+
+def _banded(x: Tensor, adjoint: bool, rule: str, n: int, m: int) -> Tensor:
+    a, b, c, taps = _band(rule, n, m, adjoint)
+    count = n if adjoint else m
+    if not x.size:
+        return constant(0, x.dtype, (x.shape[0], count, x.shape[2]))
+    near = _taps(x, a, b, c, taps, count)
+    if taps == 1 and not adjoint:
+        return near[..., 0]
+    o, k = reshape(arange(n=count, dtype="int64"), (count, 1, 1)), arange(n=taps, dtype="int64")
+    there = floordiv(o * a + b, c) + k
+    w = _weights(rule, n, m, there, o, x.dtype) if adjoint else _weights(rule, n, m, o, there, x.dtype)
+    weighted = where(w > 0, near * w, 0.0)
+    if taps > UNROLLED:
+        return sum(weighted, -1)
+    total = weighted[..., 0]
+    for j in range(1, taps):
+        total = total + weighted[..., j]
+    return total
+
+
+_resample: Op = Op(
+    "resample", "kernel", _infer, lambda x, *, rule, n, m: _applied(_matrix(rule, n, m), x), ("x",), accepts="float", samples=lambda: _samples(False),
+    define=lambda x, **how: _banded(x, False, **how), family="sample", cost=8,
+    doc="y[a, i, d] = Σ over h of w(i, h) · x[a, h, d], by the rule of resizing n to m",
+    vjp=lambda g, y, x, **how: _resample_adjoint(g, **how))
+_resample_adjoint: Op = Op(
+    "resample_adjoint", "kernel", lambda g, *, rule, n, m: Spec((g.shape[0], n, g.shape[2]), g.dtype),
+    lambda g, *, rule, n, m: _applied(_matrix(rule, n, m).T, g), ("g",), accepts="float", samples=lambda: _samples(True),
+    define=lambda g, **how: _banded(g, True, **how), family="sample", cost=8,
+    doc="x[a, h, d] = Σ over i of w(i, h) · g[a, i, d]: the adjoint of resample",
+    vjp=lambda u, y, g, **how: _resample(u, **how))
+
+
+# --- axes
+def _axis(x: Tensor, axis: int, m: int, rule: str) -> Tensor:
+    """x with `axis` resized to m."""
+    n = x.shape[axis]
+    if n == m and rule != "nearest":
+        return x
+    if rule == "nearest" and m % n == 0:
+        lead, rest = x.shape[: axis + 1], x.shape[axis + 1 :]
+        return reshape(expand(reshape(x, (*lead, 1, *rest)), (*lead, m // n, *rest)), (*lead[:-1], m, *rest))
+    if rule == "nearest" and n % m == 0:
+        return getitem(x, (*(slice(None),) * axis, slice(None, None, n // m)))
+    lead, rest = x.shape[:axis], x.shape[axis + 1 :]
+    y = _resample(reshape(x, (math.prod(lead), n, math.prod(rest))), rule=rule, n=n, m=m)
+    return reshape(y, (*lead, m, *rest))
+
+
+def _image(who: str, x: Any, size: Any) -> tuple[Tensor, tuple[int, ...]]:
+    """x, and one length for each of its spatial axes."""
+    x = as_tensor(x)
+    d = x.ndim - 2
+    size = (size,) * d if isinstance(size, (int, np.integer)) else tuple(size)
+    if d < 1 or 0 in x.shape[2:] or len(size) != d or any(not isinstance(s, (int, np.integer)) or s < 1 for s in size):
+        raise ShapeError(f"{who}: expected x (N, C, *S) and a size of at least 1 for each axis of S, which are not empty; got {x.shape} and {size}.")
+    accept(who, "float", [x.spec])
+    return x, tuple(int(s) for s in size)
+
+
+# --- what users call
+def resize(x: Any, size: Any, mode: str = "nearest", align_corners: bool = False) -> Tensor:
+    """y[n, c, i] = Σ over h of w(i, h) · x[n, c, h], nearest: h = ⌊i · S / size⌋; linear: between the two neighbours of ((2 i + 1) S / size − 1) / 2
+
+    x (N, C, *S), size an int or one per axis -> (N, C, *size). With align_corners a linear y[i] lies at i (S − 1) / (size − 1), so
+    that the corners stay. Along several axes: one after the other (bilinear, trilinear). Raises ShapeError, ConfigError.
+    """
+    x, sizes = _image("resize", x, size)
+    if mode not in ("nearest", "linear") or (align_corners and mode == "nearest"):
+        raise ConfigError(f"resize: expected mode 'nearest', or 'linear' with or without align_corners; got {mode!r}, align_corners={align_corners}.")
+    for axis, m in enumerate(sizes, 2):
+        x = _axis(x, axis, m, "corners" if align_corners else mode)
+    return x
+
+
+def adaptive_avg_pool(x: Any, size: Any) -> Tensor:
+    """y[n, c, i] = mean of x[n, c, h] over ⌊i S / size⌋ ≤ h < ⌈(i + 1) S / size⌉, along every axis
+
+    x (N, C, *S), size an int or one per axis -> (N, C, *size). Raises ShapeError.
+    """
+    x, sizes = _image("adaptive_avg_pool", x, size)
+    if all(n % m == 0 for n, m in zip(x.shape[2:], sizes, strict=True)) and x.ndim <= 5:
+        return avg_pool(x, tuple(n // m for n, m in zip(x.shape[2:], sizes, strict=True)))
+    for axis, m in enumerate(sizes, 2):
+        x = _axis(x, axis, m, "area")
+    return x
+
+
+def pixel_shuffle(x: Any, factor: int) -> Tensor:
+    """y[n, c, h · r + i, w · r + j] = x[n, c · r² + i · r + j, h, w], r the factor
+
+    x (N, C r², H, W) -> (N, C, H r, W r). Raises ShapeError. Paper: Shi et al. 2016, arXiv:1609.05158.
+    """
+    x, r = as_tensor(x), factor
+    if x.ndim != 4 or r < 1 or x.shape[1] % (r * r):
+        raise ShapeError(f"pixel_shuffle: expected x (N, C · {r * r}, H, W), a multiple of {r * r} channels; got {x.shape}.")
+    n, c, h, w = x.shape
+    return reshape(permute(reshape(x, (n, c // (r * r), r, r, h, w)), 0, 1, 4, 2, 5, 3), (n, c // (r * r), h * r, w * r))
+
+
+def sizes_of(shape: Sequence[int], factor: Any) -> tuple[int, ...]:
+    """⌊S · factor⌋ for every spatial axis of a shape (N, C, *S); factor a number or one per axis."""
+    factors = factor if isinstance(factor, tuple) else (factor,) * (len(shape) - 2)
+    return tuple(int(n * f) for n, f in zip(shape[2:], factors, strict=True))
