@@ -65,6 +65,19 @@ def pattern(rows: int, columns: int, count: int) -> tuple[np.ndarray[Any, Any], 
     return (places // columns).astype(np.int32), (places % columns).astype(np.int32)
 
 
+def singular_pair(matrix: np.ndarray[Any, Any], least: int = 15, most: int = 100) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(u, v) of the largest singular value: u ← W v / ‖W v‖, v ← Wᵀ u / ‖Wᵀ u‖ from a random v, until they stand still."""
+    w, v = matrix.astype(np.float64), _generator.normal(size=matrix.shape[1])
+    u = np.zeros(len(w))
+    for k in range(most):
+        before = u
+        u = w @ v / max(float(np.linalg.norm(w @ v)), 1e-12)
+        v = w.T @ u / max(float(np.linalg.norm(w.T @ u)), 1e-12)
+        if k >= least and np.abs(u - before).max() < 1e-9:
+            break
+    return u.astype(np.float32), v.astype(np.float32)
+
+
 def sinusoids(length: int, width: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
     """pe[t, 2i] = sin(t / period^(2i / width)), pe[t, 2i + 1] = cos(same).  Vaswani et al. 2017, arXiv:1706.03762."""
     angle = np.arange(length)[:, None] / period ** (np.arange(0, width, 2) / width)

@@ -10,9 +10,11 @@ from pydantic import PositiveInt
 from .. import ops as F
 from ..config import bound, field, positive
 from ..errors import ConfigError
+from ..init import singular_pair
 from ..ops.normalize import batch_norm, batch_norm_train, group_norm, layer_norm, rms_norm
 from ..state import Parameter
 from .base import Layer, New
+from .fields import Child
 
 CHANNELS = "N num_features ... -> N num_features ..."
 TRAILING = "... normalized_shape -> ... normalized_shape"
@@ -155,7 +157,8 @@ class GroupNorm(Layer):
 class InstanceNorm(Layer):
     """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample and channel over all positions
 
-    x and y (N, num_features, *S) with at least one position axis, γ and β (num_features).
+    x and y (N, num_features, *S) with at least one position axis, γ and β (num_features). With track_running_stats training keeps
+    running ← (1 − momentum) · running + momentum · mean over the samples (unbiased variance), which evaluation uses.
     Paper: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
     """
 
@@ -164,12 +167,79 @@ class InstanceNorm(Layer):
     num_features: int | None = bound(doc="number of channels, axis 1")
     eps: float = positive(1e-5, doc="ε, keeps the root away from zero")
     affine: bool = field(True, doc="whether γ and β are there")
+    track_running_stats: bool = field(False, doc="whether running statistics are kept for evaluation")
+    momentum: float = field(0.1, doc="share of the batch in the running statistics", ge=0, le=1)
     signature = CHANNELS
-    examples = [(dict(num_features=3), [(2, 3, 5, 4)]), (dict(affine=False), [(2, 3, 7)])]
+    examples = [(dict(num_features=3), [(2, 3, 5, 4)]), (dict(affine=False), [(2, 3, 7)]), (dict(track_running_stats=True, momentum=0.5), [(2, 3, 5, 4)])]
 
     def setup(self, new: New) -> None:
         shape = _shape(self.num_features)
         self.weight, self.bias = _scale(new, shape, self.affine), _shift(new, shape, self.affine)
+        if self.track_running_stats:
+            self.running_mean, self.running_var = new.buffer(new.zeros(*shape).numpy()), new.buffer(new.ones(*shape).numpy())
 
     def forward(self, x: Any) -> Any:
+        if self.track_running_stats and not self.training:
+            return batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps)
+        if self.track_running_stats:
+            fixed, axes, keep, take = F.detach(x), tuple(range(2, x.ndim)), 1 - self.momentum, self.momentum
+            self.running_mean.assign(keep * self.running_mean + take * F.mean(F.mean(fixed, axes), 0))
+            self.running_var.assign(keep * self.running_var + take * F.mean(F.var(fixed, axes, ddof=1), 0))
         return group_norm(x, x.shape[1], self.weight, self.bias, self.eps)
+
+
+class SpectralNorm(Layer):
+    """y = layer(x) with W / σ in place of its weight, σ = uᵀ W v the largest singular value of W
+
+    x and y as the layer's. W is the weight as a matrix, axis `dim` first. In training u ← W v / ‖W v‖, v ← Wᵀ u / ‖Wᵀ u‖ before each use,
+    without gradient: u and v are constants of the derivative.
+    Paper: Miyato, Kataoka, Koyama, Yoshida 2018, arXiv:1802.05957.
+    """
+
+    spec_name = "SpectralNormalizationLayer"
+    aliases = ("SpectralNormalization", "spectral_norm")
+    layer: Child = field(doc="the layer whose weight is normalised")
+    n_power_iterations: int = positive(1, doc="how often u and v are improved in each training call")
+    eps: float = positive(1e-12, doc="least norm by which u and v are divided")
+    dim: int = field(0, doc="axis of the outputs in the weight: 1 for transposed convolutions", ge=0)
+    signature = "... -> ..."
+    examples = [(dict(layer={"type": "Dense", "in_features": 5, "out_features": 3}), [(2, 5)]),
+                (dict(layer={"type": "ConvTranspose2d", "out_channels": 2, "kernel_size": 2}, dim=1, n_power_iterations=2), [(1, 3, 3, 2)])]
+
+    def _unbound(self) -> list[str]:
+        return [] if self.layer.built else ["layer"]
+
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        self.layer.bind(*shapes)
+        super().bind(*shapes)
+
+    def setup(self, new: New) -> None:
+        w = getattr(self.layer, "weight", None)
+        if not isinstance(w, Parameter) or w.ndim <= max(self.dim, 1):
+            raise ConfigError(f"SpectralNorm: expected a layer with a weight of more than {max(self.dim, 1)} axes; got {self.layer!r}.")
+        self.u, self.v = map(new.buffer, singular_pair(self._matrix(w).numpy()))
+
+    def _matrix(self, w: Any) -> Any:
+        """(h, n): the weight with axis `dim` first, flattened."""
+        order = (self.dim, *(a for a in range(w.ndim) if a != self.dim))
+        return F.reshape(F.permute(w, order), (w.shape[self.dim], -1))
+
+    def forward(self, *inputs: Any) -> Any:
+        layer: Any = self.layer
+        raw = layer.weight
+        matrix, u, v = self._matrix(raw), self.u, self.v
+        if self.training:
+            fixed = F.detach(matrix)
+            for _ in range(self.n_power_iterations):
+                u = self._unit(F.sum(fixed * v, 1))
+                v = self._unit(F.sum(fixed * F.reshape(u, (-1, 1)), 0))
+            self.u.assign(u)
+            self.v.assign(v)
+        try:
+            layer.weight = raw / F.sum(F.reshape(u, (-1, 1)) * matrix * v)
+            return layer(*inputs)
+        finally:
+            layer.weight = raw
+
+    def _unit(self, x: Any) -> Any:
+        return x / F.maximum(F.sqrt(F.sum(x * x)), self.eps)

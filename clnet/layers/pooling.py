@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ..config import choice, field
 from ..ops.conv import per_axis
 from ..ops.pool import avg_pool, global_pool, max_pool
+from ..ops.resize import adaptive_avg_pool
 from .base import Layer
 from .fields import Amount, Size
 
@@ -111,3 +112,22 @@ class GlobalPool(Layer):
 
     def forward(self, x: Any) -> Any:
         return global_pool(x, self.mode, self.keepdims)
+
+
+class AdaptiveAvgPool2d(Layer):
+    """y[n, c, i, j] = mean of x[n, c, h, w] over ⌊i H / H'⌋ ≤ h < ⌈(i + 1) H / H'⌉, the same for w
+
+    x (N, C, H, W), y (N, C, H', W') with (H', W') = output_size.
+    """
+
+    spec_name = "AdaptiveAveragePoolingLayer"
+    aliases = ("AdaptiveAveragePooling", "AdaptiveAvgPool2D", "adaptive_avg_pool2d")
+    output_size: Size = field((1, 1), doc="height and width of the output, one number or both")
+    signature = IMAGE
+    examples = [(dict(output_size=(3, 2)), [(2, 3, 7, 4)]), ({}, [(2, 3, 6, 5)])]
+
+    def validate(self) -> None:
+        per_axis("AdaptiveAvgPool2d", "output_size", self.output_size, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        return adaptive_avg_pool(x, self.output_size)

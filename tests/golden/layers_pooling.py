@@ -31,4 +31,5 @@ RULES = {
     "AvgPool2d": avg_pool,
     "Pool2d": pool,
     "GlobalPool": global_pool,
+    "AdaptiveAvgPool2d": lambda c, x, p: F.adaptive_avg_pool2d(x[0], c.output_size),
 }

@@ -69,9 +69,10 @@ def main(wanted: list[str]) -> None:
     load_all()
     for name, cls in sorted(Layer.registry.items()):
         if name in RULES and (not wanted or name in wanted):
-            found: dict[str, Any] = {"source": source(RULES[name])}
+            found: dict[str, Any] = {}
             for k in range(len(cls.examples)):
                 found |= values(cls, k)
+            found["source"] = source(RULES[name])
             np.savez_compressed(HERE / f"{name}.npz", **found)
     print(f"{len(list(HERE.glob('*.npz')))} files, {sum(f.stat().st_size for f in HERE.glob('*.npz')) // 1024} kB")
 

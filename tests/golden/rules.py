@@ -33,6 +33,13 @@ def by(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return mark
 
 
+def vision(name: str) -> Any:
+    """A module of torchvision, which only the rules that it speaks for need."""
+    module = importlib.import_module("torchvision")
+    VERSIONS["torchvision"] = module.__version__.split("+")[0]
+    return importlib.import_module(f"torchvision.{name}")
+
+
 def source(rule: Callable[..., Any]) -> np.ndarray[Any, Any]:
     """The library that a rule speaks for, with its version."""
     name = getattr(rule, "source", "torch")

@@ -1,0 +1,214 @@
+"""Layers of images: what is theirs alone, beside the checks that every layer gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import layers
+from clnet import ops as F
+from clnet.errors import ConfigError, ShapeError
+from clnet.tensor import tensor
+from clnet.workbench import checks
+
+RNG = np.random.default_rng(4)
+
+
+def image(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def value(t: Any) -> Any:
+    return t.numpy(checks.oracle())
+
+
+# --- resizing
+@pytest.mark.parametrize(("n", "m", "mode", "corners"), [
+    (5, 8, "linear", False), (8, 5, "linear", False), (4, 12, "linear", False), (12, 4, "linear", False), (5, 9, "linear", True), (9, 4, "linear", True),
+    (1, 3, "linear", True), (3, 1, "linear", True), (1, 4, "linear", False), (6, 4, "nearest", False), (4, 7, "nearest", False), (3, 9, "nearest", False),
+    (9, 3, "nearest", False), (100, 37, "linear", False), (37, 100, "nearest", False)])
+@pytest.mark.device
+def test_resize_reads_the_places_of_its_rule(n: int, m: int, mode: str, corners: bool, device: Any) -> None:
+    x = image(2, 3, n, 2)
+    i = np.arange(m)
+    t = i * n // m if mode == "nearest" else i * (n - 1) / max(m - 1, 1) if corners else np.maximum((i + 0.5) * n / m - 0.5, 0)
+    low = np.minimum(np.floor(t).astype(int), n - 1)
+    f = (t - low)[:, None]
+    want = x[:, :, low] * (1 - f) + x[:, :, np.minimum(low + 1, n - 1)] * f
+    np.testing.assert_allclose(F.resize(x, (m, 2), mode, corners).numpy(), want, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 3), (5, 5), (3, 5), (12, 4), (10, 1), (11, 7)])
+@pytest.mark.device
+def test_adaptive_pooling_is_the_mean_of_its_share(n: int, m: int, device: Any) -> None:
+    x = image(2, 2, n, 3)
+    want = np.stack([x[:, :, i * n // m : -(-(i + 1) * n // m)].mean(2) for i in range(m)], 2).mean(3, keepdims=True)
+    np.testing.assert_allclose(F.adaptive_avg_pool(x, (m, 1)).numpy(), want, atol=1e-6)
+
+
+@pytest.mark.device
+def test_repeating_pixels_and_shuffling_them_move_nothing(device: Any) -> None:
+    x = image(1, 4, 3, 2)
+    y, z = F.resize(tensor(x), (9, 4)) + 0.0, F.pixel_shuffle(tensor(x), 2) + 0.0
+    for t in (y, z):
+        assert all(node.op is None or node.op.kind in ("view", "pointwise") for node in checks.walk([t]))
+    assert (y.numpy() == x.repeat(3, 2).repeat(2, 3)).all()
+
+
+@pytest.mark.device
+def test_pixel_shuffle_undoes_its_inverse(device: Any) -> None:
+    y = image(2, 3, 6, 9)
+    x = y.reshape(2, 3, 2, 3, 3, 3).transpose(0, 1, 3, 5, 2, 4).reshape(2, 27, 2, 3)
+    assert (layers.PixelShuffle(upscale_factor=3)(x).numpy() == y).all()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: F.resize(np.zeros((1, 2, 3)), (2, 2)), lambda: F.resize(np.zeros((1, 2, 3)), 0), lambda: F.adaptive_avg_pool(np.zeros((1, 2, 0)), 1),
+    lambda: F.pixel_shuffle(np.zeros((1, 6, 2, 2)), 2), lambda: F.grid_sample(np.zeros((1, 1, 2, 2)), np.zeros((1, 2, 2, 3))),
+    lambda: F.affine_grid(np.zeros((1, 3, 3)), size=(2, 2)), lambda: F.deform_conv(np.zeros((1, 2, 4, 4)), np.zeros((1, 7, 3, 3)), np.zeros((1, 2, 2, 2))),
+    lambda: layers.UNetDiscriminator(num_features=1, num_blocks=2)(np.zeros((1, 3, 6, 8))),
+    lambda: layers.SpyNet(num_levels=1)(np.zeros((1, 4, 6, 8))),
+    lambda: layers.ConvLSTM2d(hidden_channels=1)(np.zeros((1, 2, 1, 3, 3)), np.zeros((1, 1, 2, 2)), None)])
+def test_shape_errors(call: Any) -> None:
+    with pytest.raises(ShapeError, match="expected"):
+        call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: F.resize(np.zeros((1, 2, 3)), 2, "cubic"), lambda: layers.Upsample2d(scale_factor=(2, 2, 2)), lambda: layers.Upsample2d(align_corners=True),
+    lambda: layers.ConvLSTM2d(hidden_channels=1, peephole=True), lambda: layers.DeformConv2d(in_channels=3, out_channels=2, groups=2),
+    lambda: layers.SpectralNorm(layer={"type": "Dropout"})(np.zeros((2, 3))), lambda: layers.RRDBNet(scale=3)])
+def test_configuration_errors(call: Any) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        call()
+
+
+# --- sampling
+@pytest.mark.device
+def test_the_identity_grid_gives_the_image(device: Any) -> None:
+    x = image(2, 3, 4, 5)
+    theta = np.tile(np.eye(2, 3, dtype=np.float32), (2, 1, 1))
+    for corners in (False, True):
+        grid = F.affine_grid(theta, size=(4, 5), align_corners=corners)
+        np.testing.assert_allclose(F.grid_sample(x, grid, align_corners=corners).numpy(), x, atol=1e-5)
+
+
+@pytest.mark.device
+def test_warping_by_whole_pixels_shifts_and_holds_the_border(device: Any) -> None:
+    x = image(1, 2, 4, 5)
+    flow = np.zeros((1, 2, 4, 5), np.float32)
+    flow[:, 0], flow[:, 1] = 2, -1
+    want = x[:, :, np.maximum(np.arange(4) - 1, 0)][:, :, :, np.minimum(np.arange(5) + 2, 4)]
+    assert (F.warp(x, flow).numpy() == want).all()
+
+
+@pytest.mark.device
+def test_points_outside_read_nothing_at_any_distance(device: Any) -> None:
+    x = np.full((1, 1, 2, 2), np.inf, np.float32)
+    grid = np.array([[-9, 0], [9, 0], [0, 1e30], [-1e30, 1e30]], np.float32).reshape(1, 1, 4, 2)
+    assert (F.grid_sample(x, grid).numpy() == 0).all()
+
+
+@pytest.mark.device
+def test_deformable_convolution_starts_as_half_a_convolution(device: Any) -> None:
+    x = image(1, 2, 4, 5)
+    layer = layers.DeformConv2d(in_channels=2, out_channels=3)
+    plain = layers.Conv2d(in_channels=2, out_channels=3, kernel_size=3, padding=1, bias=False)
+    plain.weight.assign(layer.weight.tensor)
+    bias = layer.b.numpy()[:, None, None]
+    np.testing.assert_allclose(layer(x).numpy() - bias, 0.5 * plain(x).numpy(), atol=1e-5)  # σ(0) = 1/2
+
+
+# --- normalisation
+@pytest.mark.device
+def test_spectral_norm_of_what_is_used_is_one(device: Any) -> None:
+    layer = layers.SpectralNorm({"type": "Dense", "in_features": 6, "out_features": 4, "bias": False})
+    used = layer(np.eye(6, dtype=np.float32)).numpy()
+    assert abs(np.linalg.norm(used, 2) - 1) < 1e-5
+    raw = layer.layer.weight.numpy()
+    np.testing.assert_allclose(used.T * np.linalg.norm(raw, 2), raw, atol=1e-5)
+
+
+@pytest.mark.device
+def test_spectral_norm_follows_a_weight_that_changes(device: Any) -> None:
+    layer = layers.SpectralNorm({"type": "Dense", "in_features": 3, "out_features": 2, "bias": False}, n_power_iterations=3)
+    x = np.eye(3, dtype=np.float32)
+    layer(x)
+    layer.layer.weight.assign(tensor(np.array([[0, 0, 5], [1, 0, 0]], np.float32)))
+    stale = np.linalg.norm(layer.eval()(x).numpy(), 2)
+    u = layer.u.numpy()
+    layer.train()
+    for _ in range(6):
+        used = layer(x).numpy()
+    assert abs(np.linalg.norm(used, 2) - 1) < 1e-4 and abs(stale - 1) > 1e-3
+    assert (layer.u.numpy() != u).any()
+
+
+@pytest.mark.device
+def test_instance_norm_keeps_statistics(device: Any) -> None:
+    x = image(4, 3, 5, 2) * 2 + 1
+    layer = layers.InstanceNorm(num_features=3, track_running_stats=True, momentum=0.25)
+    layer(x)
+    mean, var = 0.25 * x.mean((0, 2, 3)), 0.75 + 0.25 * x.var((2, 3), ddof=1).mean(0)
+    np.testing.assert_allclose(layer.running_mean.numpy(), mean, atol=1e-5)
+    np.testing.assert_allclose(layer.running_var.numpy(), var, atol=1e-5)
+    want = (x - mean[:, None, None]) / np.sqrt(var + 1e-5)[:, None, None]
+    np.testing.assert_allclose(layer.eval()(x).numpy(), want, atol=1e-5)
+
+
+# --- blocks and networks
+@pytest.mark.parametrize(("cls", "fields"), [(layers.BasicBlock, dict(out_channels=4)), (layers.BottleneckBlock, dict(base_channels=1))])
+def test_zero_init_starts_as_relu_of_the_input(cls: Any, fields: Any) -> None:
+    x = image(2, 4, 3, 3)
+    np.testing.assert_allclose(value(cls(**fields)(x)), np.maximum(x, 0), atol=1e-6)
+
+
+def test_rrdb_is_three_blocks_and_a_share_of_them() -> None:
+    x, block = image(1, 2, 3, 3), layers.RRDB(num_features=2, growth_channels=1, residual_scale=0.5)
+    y = x
+    for part in block.rdb:
+        y = part(y)
+    np.testing.assert_allclose(value(block(x)), x + 0.5 * value(y), atol=1e-6)
+
+
+def test_dense_block_keeps_its_input() -> None:
+    x = image(2, 3, 4, 4)
+    y = value(layers.DenseBlock(num_layers=2, growth_rate=2)(x))
+    assert y.shape == (2, 7, 4, 4) and (y[:, :3] == x).all()
+
+
+def test_inverted_residual_adds_its_input_where_shapes_allow() -> None:
+    block = layers.InvertedResidual(in_channels=2, out_channels=2)
+    x = image(2, 2, 3, 3)
+    block(x)
+    list(block.conv.values())[-1].weight.assign(tensor(np.zeros(2, np.float32)))
+    assert (value(block(x)) == x).all()
+
+
+@pytest.mark.parametrize("scale", [1, 2, 4])
+@pytest.mark.parametrize("upsample", ["nearest", "pixelshuffle"])
+def test_rrdbnet_scales(scale: int, upsample: str) -> None:
+    net = layers.RRDBNet(num_features=1, growth_channels=1, num_blocks=1, scale=scale, upsample=upsample)
+    assert net(image(1, 3, 2, 3)).shape == (1, 3, 2 * scale, 3 * scale)
+
+
+def test_spynet_of_no_motion_nets_is_zero_and_takes_any_size() -> None:
+    net = layers.SpyNet(in_channels=1, num_levels=3, channels=(2,), kernel_size=3)
+    for level in net.nets:
+        last = level.convs[-1]
+        last.weight.assign(tensor(np.zeros(last.weight.shape, np.float32)))
+        last.offset.assign(tensor(np.array([1, 2], np.float32)))
+    v = value(net(image(1, 1, 5, 7), image(1, 1, 5, 7)))
+    # Every level adds (1, 2) at its size, 4 + 2 + 1 times as much at full size; then back from 8 × 8.
+    np.testing.assert_allclose(v, np.broadcast_to(np.array([7 * 7 / 8, 14 * 5 / 8])[:, None, None], (1, 2, 5, 7)), atol=1e-5)
+
+
+def test_conv_lstm_continues_a_sequence() -> None:
+    x, layer = image(2, 4, 1, 3, 3), layers.ConvLSTM2d(hidden_channels=2, return_state=True)
+    whole, h, c = (value(t) for t in layer(x))
+    _, *state = layer(x[:, :2])
+    rest, h2, c2 = (value(t) for t in layer(x[:, 2:], *state))
+    for a, b in ((rest, whole[:, 2:]), (h2, h), (c2, c)):
+        np.testing.assert_allclose(a, b, atol=1e-6)
