@@ -180,9 +180,12 @@ class Layer(Configured):
         return [v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable]
 
     def auxiliary(self) -> list[Any]:
-        """Terms that layers add to the training loss (attribute `aux_loss` of the last call), as scalars; `Trainer` adds them up."""
-        own = getattr(self, "aux_loss", None)
-        return [*([own] if isinstance(own, Operators) else []), *(t for c in self.children().values() for t in c.auxiliary())]
+        """Takes the scalars that layers add to the training loss: `aux_loss` of their last call, 0 from then on. `Trainer` adds them up."""
+        found = [t for c in self.children().values() for t in c.auxiliary()]
+        if isinstance(own := getattr(self, "aux_loss", None), Operators):
+            found.append(own)
+            self.aux_loss: Any = 0.0  # of a step that is being recorded it is of no use to anybody later
+        return found
 
     def generators(self) -> list[Generator]:
         """Random number counters of this layer and its children: part of a checkpoint."""

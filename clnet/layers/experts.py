@@ -47,7 +47,7 @@ class MixtureOfExperts(Layer):
         aux_loss = load_balance_weight · E · Σₑ fₑ Pₑ
     with fₑ the share of choices that fell on e and Pₑ the mean of softmax(router(x))ₑ over the tokens. `Trainer` adds it to the loss;
     own loops find it as the attribute `aux_loss` after a call. The choice is made on the device: shapes are fixed, so every expert
-    computes all tokens and what it was not chosen for does not count.
+    computes a row for every token, zeros for those it was not chosen for.
     Paper: Shazeer et al. 2017, arXiv:1701.06538; auxiliary loss: Fedus, Zoph, Shazeer 2021, arXiv:2101.03961.
     """
 
@@ -80,8 +80,10 @@ class MixtureOfExperts(Layer):
         self.aux_loss = self._balance(scores, chosen) if self.training and self.load_balance_weight else 0.0
         y: Any = 0.0
         for e, expert in enumerate(self.experts):
-            value = expert(tokens)
-            y = y + p[:, e : e + 1] * (value if chosen is None else F.where(chosen[:, e : e + 1], value, 0.0))
+            mine = None if chosen is None else chosen[:, e : e + 1]
+            # Tokens of others are zeros in both directions: what an expert makes of them, NaN too, goes nowhere.
+            value = expert(tokens if mine is None else F.where(mine, tokens, 0.0))
+            y = y + p[:, e : e + 1] * (value if mine is None else F.where(mine, value, 0.0))
         return activation(self.activation)(F.reshape(y, (*x.shape[:-1], y.shape[-1])))
 
     def _chosen(self, scores: Any) -> Any:
