@@ -102,7 +102,7 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, s
 
 
 # --- the values of a model
-def values(model: Layer) -> dict[str, np.ndarray[Any, Any]]:
+def values(model: Any) -> dict[str, np.ndarray[Any, Any]]:
     """Every parameter and buffer on the host, by path; an arena comes over in one piece."""
     flat: dict[int, np.ndarray[Any, Any]] = {}
     found = {}
@@ -118,7 +118,7 @@ def values(model: Layer) -> dict[str, np.ndarray[Any, Any]]:
     return found
 
 
-def set_values(model: Layer, arrays: Mapping[str, np.ndarray[Any, Any]], who: str = "load") -> None:
+def set_values(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]], who: str = "load") -> None:
     """Gives every parameter and buffer its value. Raises one CheckpointError that lists all names missing, extra or of another shape or dtype."""
     variables = model.variables()
     check(variables, arrays, who)

@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import ops as F
 from ..config import field, fraction, positive
-from ..errors import ConfigError, DataError, DTypeError, ShapeError
-from ..ops.losses import binary_cross_entropy_with_logits, cross_entropy, label_weights
+from ..errors import DTypeError, ShapeError
+from ..ops.losses import binary_cross_entropy_with_logits, check_labels, cross_entropy, label_weights, pick_label
 from ..spec import is_float
-from ..tensor import Tensor, as_tensor
-from .base import Loss
-
-TINY = 2.0**-126  # smallest normal float32: below it a device's logarithm may be that of 0
-FLOOR = -100.0  # what ln 0 counts as
+from ..tensor import Tensor
+from .base import Loss, class_weights, classes_last, expect, expect_among, floored_log
 
 # What the examples are made of.
 PROBABILITIES = np.array([[0.1, 0.9, 0.5, 0.3], [0.7, 0.2, 0.6, 0.95], [0.05, 0.4, 0.8, 0.55]], np.float32)
 HALVES = np.array([[0, 1, 1, 0], [1, 0, 0.25, 1], [0, 0, 1, 0.5]], np.float32)
+YES_NO = np.round(HALVES)
 LABELS = np.array([4, 0, 2, 2], np.int32)
 PIXELS = np.array([[0, 2, 1, 1], [2, 2, -100, 0]], np.int32)
 ROWS = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25, 0.25, 0.4, 0.1]], np.float32)
 MAPS = np.array([[[0.2, 0.5], [0.8, 0.5]], [[0.9, 0.3], [0.1, 0.7]]], np.float32)
+NO_LABEL = -(2**31)  # what is ignored where nothing is
 
 
-def _log(p: Any) -> Any:
-    """max(ln p, −100), slope 0 where p is 0; nothing is computed on the branch not taken."""
-    safe = p > TINY
-    return F.where(safe, F.log(F.where(safe, p, 1.0)), FLOOR)
+class _Binary(Loss):
+    """Prediction and target of one shape, y in [0, 1]."""
+
+    def check(self, prediction: Tensor, target: Tensor) -> None:
+        super().check(prediction, target)
+        who, logits = type(self).__name__, getattr(self, "from_logits", None)
+        expect(who, "target", target, 0.0, 1.0)
+        if not logits:
+            expect(who, "prediction", prediction, 0.0, 1.0, "; take the sigmoid first" if logits is None else "; set from_logits=True for logits")
 
 
-def _classes_last(x: Tensor) -> Tensor:
-    """(N, C, ...) -> (N, ..., C)"""
-    return F.permute(x, 0, *range(2, x.ndim), 1) if x.ndim > 2 else x
+def _two_logs(p: Any, y: Any, v: Any = None) -> Any:
+    """−(v y ln p + (1 − y) ln(1 − p)), logarithms at least −100"""
+    yes, no = y * floored_log(p), (1.0 - y) * floored_log(1.0 - p)
+    return -(no + (yes if v is None else v * yes))
 
 
-def _weights(values: Any, classes: int, who: str) -> Any:
-    if values is None:
-        return None
-    if len(values) not in (1, classes):
-        raise ConfigError(f"{who}: expected one weight per class, {classes}; got {len(values)}.")
-    return as_tensor(list(values))
-
-
-class BCELoss(Loss):
+class BCELoss(_Binary):
     """−w (v y ln p + (1 − y) ln(1 − p)), logarithms at least −100; on logits z: max(z, 0) − z y + ln(1 + e^−|z|), with v on y's part
 
     prediction and target of one shape, p and y in [0, 1]; w and v have one number per element of the last axis, or one in all.
@@ -61,18 +58,11 @@ class BCELoss(Loss):
                 (dict(weight=(0.5, 1.0, 2.0, 1.5), pos_weight=(3.0,)), PROBABILITIES, HALVES),
                 (dict(from_logits=True, weight=(0.5,), pos_weight=(3.0, 1.0, 2.0, 0.5)), (3, 4), HALVES)]
 
-    def check(self, prediction: Tensor, target: Tensor) -> None:
-        super().check(prediction, target)
-        _in_unit_interval("BCELoss", "target", target)
-        if not self.from_logits:
-            _in_unit_interval("BCELoss", "prediction", prediction, "; set from_logits=True for logits")
-
     def formula(self, prediction: Any, target: Any) -> Any:
-        y, n = target, prediction.shape[-1] if prediction.ndim else 1
-        w, v = _weights(self.weight, n, "BCELoss"), _weights(self.pos_weight, n, "BCELoss")
+        y, n, dtype = target, prediction.shape[-1] if prediction.ndim else 1, prediction.dtype
+        w, v = (class_weights(field, n, dtype, "BCELoss") for field in (self.weight, self.pos_weight))
         if not self.from_logits:
-            yes, no = y * _log(prediction), (1.0 - y) * _log(1.0 - prediction)
-            value = -(no + (yes if v is None else v * yes))
+            value = _two_logs(prediction, y, v)
         elif v is None:
             value = binary_cross_entropy_with_logits(prediction, y)
         else:  # −v y ln σ(z) − (1 − y) ln(1 − σ(z)), with ln σ(z) = −softplus(−z)
@@ -80,13 +70,60 @@ class BCELoss(Loss):
         return value if w is None else w * value
 
 
-def _in_unit_interval(who: str, what: str, t: Tensor, hint: str = "") -> None:
-    """Raises DataError for values known on the host that lie outside [0, 1]."""
-    if t.value is None or not t.size:
-        return
-    low, high = float(t.value.min()), float(t.value.max())
-    if low < 0 or high > 1:
-        raise DataError(f"{who}: expected a {what} in [0, 1]; got values from {low:.6g} to {high:.6g}{hint}.")
+class WeightedCrossEntropyLoss(_Binary):
+    """−w (y ln p + (1 − y) ln(1 − p)), logarithms at least −100
+
+    prediction and target of one shape, p and y in [0, 1]; w has one number per element of the last axis, or one in all.
+    """
+
+    spec_name = "WeightedCrossEntropyLoss"
+    aliases = ("WeightedCrossEntropy", "weighted_cross_entropy")
+    weight: tuple[float, ...] | None = field(None, doc="w, factor of every term")
+    examples = [(dict(weight=(0.5, 1.0, 2.0, 1.5)), PROBABILITIES, HALVES), ({}, PROBABILITIES, HALVES)]
+
+    def formula(self, prediction: Any, target: Any) -> Any:
+        w = class_weights(self.weight, prediction.shape[-1] if prediction.ndim else 1, prediction.dtype, "WeightedCrossEntropyLoss")
+        value = _two_logs(prediction, target)
+        return value if w is None else w * value
+
+
+class FocalLoss(_Binary):
+    """−a (1 − q)^γ ln q; q = p, a = α where y = 1, q = 1 − p, a = 1 − α where y = 0; with from_logits p = σ(z)
+
+    prediction and target of one shape, p in [0, 1] (logarithms of at least ε, slope 0 below), y in {0, 1}. Without α a is 1.
+    Paper: Lin et al. 2017, arXiv:1708.02002.
+    """
+
+    spec_name = "FocalLoss"
+    aliases = ("Focal", "focal")
+    gamma: float = field(2.0, doc="γ, how little well-classified elements count", ge=0)
+    alpha: float | None = field(0.25, doc="α, share of y = 1", ge=0, le=1)
+    from_logits: bool = field(False, doc="whether the prediction is a logit, before the sigmoid")
+    eps: float = positive(1e-12, doc="ε, least probability")
+    examples = [({}, PROBABILITIES, YES_NO), (dict(from_logits=True, gamma=1.5, alpha=0.6), (3, 4), YES_NO),
+                (dict(gamma=0.5, alpha=None), PROBABILITIES, YES_NO)]
+
+    def check(self, prediction: Tensor, target: Tensor) -> None:
+        super().check(prediction, target)
+        expect_among("FocalLoss", "target", target, (0.0, 1.0))
+
+    def formula(self, prediction: Any, target: Any) -> Any:
+        yes = target > 0.5
+        if self.from_logits:  # ln q = −softplus(−u), ln(1 − q) = −softplus(u)
+            u = F.where(yes, prediction, -prediction)
+            value = F.exp(-self.gamma * F.softplus(u)) * F.softplus(-u)
+        else:
+            q = F.where(yes, prediction, 1.0 - prediction)
+            value = -_power(1.0 - q, self.gamma) * floored_log(q, self.eps, math.log(self.eps))
+        return value if self.alpha is None else F.where(yes, self.alpha, 1.0 - self.alpha) * value
+
+
+def _power(x: Any, n: float) -> Any:
+    """xⁿ for x ≥ 0, slope 0 at 0 also where that of the power is infinite."""
+    if n == 0:
+        return F.ones(x.shape, x.dtype)
+    nothing = x <= 0.0
+    return F.where(nothing, 0.0, F.pow(F.where(nothing, 1.0, x), n))
 
 
 class CrossEntropyLoss(Loss):
@@ -98,7 +135,7 @@ class CrossEntropyLoss(Loss):
     """
 
     spec_name = "CrossEntropyLoss"
-    aliases = ("CrossEntropy", "cross_entropy", "SoftmaxCrossEntropy")
+    aliases: ClassVar[tuple[str, ...]] = ("CrossEntropy", "cross_entropy", "SoftmaxCrossEntropy")
     per = "sample"
     labels = True
     weight: tuple[float, ...] | None = field(None, doc="w, factor per class")
@@ -110,29 +147,25 @@ class CrossEntropyLoss(Loss):
     def check(self, prediction: Tensor, target: Tensor) -> None:
         sparse = (prediction.shape[0], *prediction.shape[2:]) if prediction.ndim > 1 else None
         if prediction.ndim < 2 or target.shape not in (prediction.shape, sparse):
-            raise ShapeError(f"CrossEntropyLoss: expected logits (N, C, ...) with labels (N, ...) or probabilities (N, C, ...); "
+            raise ShapeError(f"{type(self).__name__}: expected logits (N, C, ...) with labels (N, ...) or probabilities (N, C, ...); "
                              f"got {prediction.shape} and {target.shape}; classes go on axis 1.")
         if is_float(target.dtype) and target.shape != prediction.shape:
-            raise DTypeError(f"CrossEntropyLoss: expected integer labels of shape {sparse}, or probabilities of shape {prediction.shape}; "
+            raise DTypeError(f"{type(self).__name__}: expected integer labels of shape {sparse}, or probabilities of shape {prediction.shape}; "
                              f"got {target.dtype} of shape {target.shape}; cast them.")
 
     def formula(self, prediction: Any, target: Any) -> Any:
-        w = _weights(self.weight, prediction.shape[1], "CrossEntropyLoss")
+        w = class_weights(self.weight, prediction.shape[1], prediction.dtype, type(self).__name__)
         if target.shape == prediction.shape:
-            target = _classes_last(target if is_float(target.dtype) else target.astype(prediction.dtype))
-        return cross_entropy(_classes_last(prediction), target, self.label_smoothing, self.ignore_index, w)
+            target = classes_last(target if is_float(target.dtype) else target.astype(prediction.dtype))
+        return cross_entropy(classes_last(prediction), target, self.label_smoothing, self.ignore_index, w)
 
-    def __call__(self, prediction: Any, target: Any) -> Tensor:
-        p, y = self.operands(prediction, target)
-        self.check(p, y)
-        values = self.formula(p, y)
-        if self.reduction != "mean" or y.shape == p.shape:
-            return self.reduce(values)
+    def counts(self, prediction: Any, target: Any) -> Any:
+        if target.shape == prediction.shape:
+            return None
         if self.weight is None:
-            total = F.sum(F.not_equal(y, self.ignore_index).astype(values.dtype))
-        else:
-            total = F.sum(label_weights(y, _weights(self.weight, p.shape[1], "CrossEntropyLoss"), self.ignore_index))
-        return F.sum(values) / F.where(F.equal(total, 0.0), 1.0, total)
+            return F.not_equal(target, self.ignore_index).astype(prediction.dtype)
+        w = class_weights(self.weight, prediction.shape[1], prediction.dtype, type(self).__name__)
+        return label_weights(target, w, self.ignore_index)
 
 
 class CategoricalCrossEntropyLoss(Loss):
@@ -154,9 +187,46 @@ class CategoricalCrossEntropyLoss(Loss):
         if prediction.ndim < 2:
             raise ShapeError(f"CategoricalCrossEntropyLoss: expected probabilities (N, C, ...); got shape {prediction.shape}; classes go on axis 1.")
         if self.from_logits:
-            return cross_entropy(_classes_last(prediction), _classes_last(target), self.label_smoothing)
+            return cross_entropy(classes_last(prediction), classes_last(target), self.label_smoothing)
         a = self.label_smoothing
         q = target if a == 0 else (1 - a) * target + a / prediction.shape[1]
-        kept = prediction > self.eps
-        logs = F.where(kept, F.log(F.where(kept, prediction, 1.0)), math.log(self.eps))
-        return -F.sum(q * logs, 1)
+        return -F.sum(q * floored_log(prediction, self.eps, math.log(self.eps)), 1)
+
+
+class SparseCategoricalCrossEntropyLoss(Loss):
+    """−ln max(p[label], ε); with from_logits p = softmax(z)
+
+    prediction (N, C) or (N, C, ...), probabilities that sum to 1 over axis 1; labels (N, ...) of integers. The mean runs over samples and
+    positions that are not ignored; the slope is 0 where p is clamped. Labels outside [0, C) raise DataError when they are known on the
+    host, and give NaN on the device.
+    """
+
+    spec_name = "SparseCategoricalCrossEntropyLoss"
+    aliases = ("SparseCategoricalCrossEntropy", "sparse_categorical_crossentropy")
+    per = "sample"
+    labels = True
+    from_logits: bool = field(False, doc="whether the prediction is logits, before the softmax")
+    ignore_index: int | None = field(None, doc="label of samples that do not count")
+    eps: float = positive(1e-12, doc="ε, least probability")
+    examples = [({}, ROWS, np.array([3, 0, 1], np.int32)), (dict(from_logits=True), (4, 5), LABELS),
+                (dict(ignore_index=-1), MAPS, np.array([[1, 0], [-1, 1]], np.int32))]
+
+    def check(self, prediction: Tensor, target: Tensor) -> None:
+        sparse = (prediction.shape[0], *prediction.shape[2:]) if prediction.ndim > 1 else None
+        if target.shape != sparse:
+            raise ShapeError(f"{type(self).__name__}: expected probabilities (N, C, ...) with integer labels (N, ...); got {prediction.shape} and "
+                             f"{target.shape}; classes go on axis 1, and one-hot targets to CategoricalCrossEntropyLoss.")
+        check_labels(type(self).__name__, target, prediction.shape[1], self.ignore_index)
+
+    @property
+    def _ignored(self) -> int:
+        return NO_LABEL if self.ignore_index is None else self.ignore_index
+
+    def formula(self, prediction: Any, target: Any) -> Any:
+        p = classes_last(prediction)
+        if self.from_logits:
+            return cross_entropy(p, target, ignore_index=self._ignored)
+        return -floored_log(pick_label(p, target, self._ignored), self.eps, math.log(self.eps))
+
+    def counts(self, prediction: Any, target: Any) -> Any:
+        return None if self.ignore_index is None else F.not_equal(target, self.ignore_index).astype(prediction.dtype)

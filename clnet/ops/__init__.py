@@ -21,6 +21,7 @@ from .activations import (
 from .attention import attention
 from .conv import conv, conv_transpose
 from .copy import concat, split, stack
+from .ctc import ctc
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import einsum, linear, matmul

@@ -142,6 +142,13 @@ def label_weights(labels: Any, weight: Any, ignore_index: int = -100) -> Tensor:
     return where(equal(labels, ignore_index), 0.0, sum(where(_hit(weight, labels), weight, 0.0), -1))
 
 
+def pick_label(p: Any, labels: Any, ignore_index: int) -> Tensor:
+    """y = p[label] per sample, classes on the last axis; 1 where ignored, NaN where the label is no class. No gather, no one-hot."""
+    labels = cast(as_tensor(labels), "int32")
+    picked = where(_known(p, labels), sum(where(_hit(p, labels), p, 0.0), -1), NAN)
+    return where(equal(labels, ignore_index), 1.0, picked)
+
+
 def check_labels(who: str, labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
     """Raises DataError when labels known on the host are not integers in [0, classes); device-side ones are not looked at."""
     if labels.dtype.startswith(("float", "bfloat", "bool")):

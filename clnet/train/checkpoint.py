@@ -20,7 +20,7 @@ def save(trainer: Any, path: str | Path) -> None:
     """Model, optimizer, random counters, position, history and callbacks' memory. Raises CheckpointError."""
     loop, optimizer = trainer.loop, trainer.optimizer
     loop.read()  # so that the losses of the steps behind us are in the history
-    arrays = {f"model.{n}": a for n, a in model_io.values(trainer.model).items()}
+    arrays = {f"{part}.{n}": a for part, thing in _trained(trainer).items() for n, a in model_io.values(thing).items()}
     for k, memory in enumerate(optimizer.memories):
         arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
     for k, g in enumerate(trainer.model.generators()):
@@ -53,7 +53,8 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
             raise CheckpointError(f"{who}: expected {name} {position[name]!r} as in the run that is resumed; got {here[name]!r}.")
     if meta["optimizer"] != type(optimizer).__name__:
         raise CheckpointError(f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; got {type(optimizer).__name__}.")
-    model_io.set_values(trainer.model, _part(arrays, "model."), who)
+    for part, thing in _trained(trainer).items():
+        model_io.set_values(thing, _part(arrays, f"{part}."), who)
     state = {f"{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
     model_io.check(state, _part(arrays, "optimizer."), who)
     for name, variable in state.items():
@@ -69,6 +70,12 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
     for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
         if remembered["type"] == type(c).__name__ and hasattr(c, "load_state"):
             c.load_state({**remembered["state"], **_part(arrays, f"callback.{k}.")})
+
+
+def _trained(trainer: Any) -> dict[str, Any]:
+    """What holds parameters: the model, and a loss that has some of its own."""
+    own: dict[str, Any] = getattr(trainer.loss, "variables", dict)()
+    return {"model": trainer.model, **({"loss": trainer.loss} if own else {})}
 
 
 def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

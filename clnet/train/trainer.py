@@ -123,6 +123,7 @@ class Trainer:
     def _attach(self) -> None:
         """Gives the parameters to the optimizer, unless it has just these already: a second fit goes on where the first ended."""
         optimizer, wanted = self.optimizer, {n: v for n, v in self.model.variables().items() if isinstance(v, Parameter) and v.trainable}
+        wanted |= {f"loss.{n}": v for n, v in getattr(self.loss, "variables", dict)().items()}
         mine = {id(a) for a in optimizer.arenas}
         known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):

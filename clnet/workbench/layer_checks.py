@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..autodiff import gradients
 from ..config import Configured, parse_json
 from ..layers.base import Layer
 from ..losses.base import Loss
@@ -24,7 +23,7 @@ from ..spec import is_float
 from ..state import Parameter
 from ..tensor import tensor
 from . import checks
-from .registry import draw, layer_example, make_layer
+from .registry import draw, layer_example, loss_example, make_layer, make_loss
 from .results import Array, Result
 
 
@@ -70,24 +69,15 @@ def learns(cls: type[Layer], k: int = 0) -> Result:
 # --- losses
 def loss_parity(cls: type[Loss], k: int = 0, engine: Any = None) -> Result:
     """Value and slope of the k-th example: the device against the reference, the slope against differences."""
-    fields, *wanted = cls.examples[k]
-    loss = cls(**fields)
-    prediction, *targets = draw(wanted, f"{cls.__name__}.{k}")
-
-    def function(p: Any) -> Any:
-        return loss(p, *targets)
-
-    results = [checks.compare(function, [prediction], engine), checks.check_gradient(function, [prediction], engine, order=1)]
+    example = loss_example(*make_loss(cls, k))
+    results = [checks.compare(example.function, example.inputs, engine), checks.check_gradient(example.function, example.inputs, engine, order=1)]
     return checks.worst("parity", results)
 
 
-def slope(loss: Loss, prediction: Any, target: Any, engine: Any = None) -> tuple[Array, Array]:
-    """(value, d value / d prediction), the values summed where they are not reduced."""
-    p = tensor(prediction)
-    value = loss(p, target)
-    total = value if value.ndim == 0 else value.sum()
-    engine = engine or checks.oracle()
-    return tuple(engine.values([value, *gradients(total, [p])]))  # type: ignore[return-value]
+def slope(loss: Loss, *inputs: Any, engine: Any = None, **named: Any) -> tuple[Array, ...]:
+    """(value, d value / d input for each input that the loss is differentiated by), the values summed where they are not reduced."""
+    value, found = loss.value_and_grad(*inputs, **named)
+    return tuple((engine or checks.oracle()).values([value, *(found if isinstance(found, tuple) else (found,))]))
 
 
 # --- optimizers

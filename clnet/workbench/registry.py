@@ -207,14 +207,40 @@ def _losses() -> list[Subject]:
 
 
 def _loss_subject(cls: type[Loss]) -> Subject:
-    def example(k: int) -> Example:
-        fields, *wanted = cls.examples[k]
-        loss = cls(**fields)
-        prediction, *targets = draw(wanted, f"{cls.__name__}.{k}")
-        return Example(lambda p: loss(p, *(tensor(t) for t in targets)), [prediction], ["prediction"])
+    def examples() -> list[Example]:
+        return [loss_example(*make_loss(cls, k)) for k in range(len(cls.examples))]
 
     family = catalog.family("loss", cls.__name__) or cls.__module__.rpartition(".")[2]
-    return Subject("loss", cls.__name__, cls, family, cls.spec_name or cls.__name__, lambda: [example(k) for k in range(len(cls.examples))])
+    return Subject("loss", cls.__name__, cls, family, cls.spec_name or cls.__name__, examples)
+
+
+def make_loss(cls: type[Loss], k: int = 0) -> tuple[Loss, list[Any]]:
+    """The loss of the k-th example with its inputs, arrays and layers: equal in every call, whatever was made before."""
+    fields, *wanted = cls.examples[k]
+    before = init._generator
+    init.seed(zlib.crc32(cls.__name__.encode()) + k)
+    try:
+        loss = cls.from_config({"type": cls.__name__, **fields})
+        built = {j: Layer.from_config(w) for j, w in enumerate(wanted) if isinstance(w, dict)}
+    finally:
+        init._generator = before
+    arrays = iter(draw([w for w in wanted if w is not None and not isinstance(w, dict)], f"{cls.__name__}.{k}"))
+    return loss, [built[j] if j in built else None if w is None else next(arrays) for j, w in enumerate(wanted)]
+
+
+def loss_example(loss: Loss, inputs: list[Any]) -> Example:
+    """The loss as a function of the inputs that it is differentiated by, of its own parameters and those of layers it is given."""
+    free = [x for x in inputs[: loss.differentiated] if not isinstance(x, Layer)]
+    held = inputs[len(free) :]
+    named: dict[str, Parameter] = loss.variables()
+    named |= {n: v for x in held if isinstance(x, Layer) for n, v in x.variables().items() if isinstance(v, Parameter)}
+    params = list(named.values())
+
+    def function(*tensors: Any) -> Any:
+        with given(params, tensors[len(free) :]):
+            return loss(*tensors[: len(free)], *(tensor(x) if isinstance(x, np.ndarray) else x for x in held))
+
+    return Example(function, [*free, *(np.asarray(p._tensor.value) for p in params)], [*loss.inputs[: len(free)], *named])
 
 
 def _optimizers() -> list[Subject]:
