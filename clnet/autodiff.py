@@ -51,6 +51,9 @@ def _depends(order: list[Tensor], stops: set[int]) -> set[int]:
 
 def _push(t: Tensor, g: Tensor, needed: set[int], cotangents: dict[int, list[Tensor]]) -> None:
     assert t.op is not None
+    if t.attrs.get("region") is not None:
+        _repeat(t.attrs["region"], g, needed, cotangents)
+        return
     if t.op.vjp is None:
         if t.op.kind == "kernel":
             raise ClnetError(f"gradients: expected a gradient of {t.op.name}; it has none; use detach() where none should flow.")
@@ -60,6 +63,15 @@ def _push(t: Tensor, g: Tensor, needed: set[int], cotangents: dict[int, list[Ten
         if piece is not None and id(i) in needed and is_float(i.dtype):
             piece = unbroadcast(as_tensor(piece), i.shape)
             cotangents.setdefault(id(i), []).append(piece if piece.dtype == i.dtype else piece.astype(i.dtype))
+
+
+def _repeat(region: Any, g: Tensor, needed: set[int], cotangents: dict[int, list[Tensor]]) -> None:
+    """Through a checkpointed region: its values are computed again behind g, and differentiated there."""
+    y, twins = region.again(g)
+    wanted = [(b, twin) for b, twin in zip(region.boundary, twins, strict=True) if id(b) in needed and is_float(b.dtype)]
+    for (b, _), piece in zip(wanted, gradients(y, [twin for _, twin in wanted], g, allow_unused=True), strict=True):
+        if piece is not None:
+            cotangents.setdefault(id(b), []).append(piece)
 
 
 def _accumulate(pieces: list[Tensor]) -> Tensor:

@@ -6,10 +6,11 @@ everything else, and a recorded step writes them in place.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,18 @@ class capture:
 
     def __exit__(self, *_: Any) -> None:
         _pending.capture, _pending.reads = self._before
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[dict[int, Variable]]:
+    """Collects the variables, by id, whose value is asked for inside."""
+    outer, _pending.reads = _pending.reads, {}
+    try:
+        yield _pending.reads
+    finally:
+        inner, _pending.reads = _pending.reads, outer
+        if outer is not None:
+            outer.update(inner or {})
 
 
 def _flush_pending() -> list[Variable]:

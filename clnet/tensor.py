@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -124,16 +125,20 @@ def _engine() -> Any:
     return current()
 
 
+_ages = itertools.count()
+
+
 class Tensor(Operators):
     """A node of the recorded graph. Leaves hold a host array, storage on an engine, or (placeholders) neither."""
 
-    __slots__ = ("__weakref__", "attrs", "inputs", "name", "op", "spec", "storage", "value")
+    __slots__ = ("__weakref__", "age", "attrs", "inputs", "name", "op", "spec", "storage", "value")
     spec: Spec
 
     def __init__(self, op: Op | None, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec,
                  value: np.ndarray[Any, Any] | None = None, storage: Any = None, name: str = "") -> None:
         self.op, self.inputs, self.attrs, self.spec = op, inputs, attrs, spec
         self.value, self.storage, self.name = value, storage, name
+        self.age = next(_ages)
 
     def __repr__(self) -> str:
         what = self.op.name if self.op else (self.name or "leaf")
@@ -201,6 +206,8 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     if op.kind == "composite" and not op.cl and not op.given and op.define is not None:
         return op.define(*tensors, **attrs)
     t = Tensor(op, tensors, attrs, spec)
+    if _state.log is not None:
+        _state.log.append(t)
     if _state.eager:
         realize(t)
     return t
@@ -221,6 +228,11 @@ def walk(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) 
             if not (stop and stop(t)):
                 stack.extend((i, False) for i in reversed(t.inputs))
     return order
+
+
+def in_order(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) -> list[Tensor]:
+    """Every tensor the roots depend on, in the order in which they were recorded: gradients then use values soon after their own cotangent."""
+    return sorted(walk(roots, stop), key=lambda t: t.age)
 
 
 _before_flush: list[Callable[[], list[Any]]] = []
@@ -262,9 +274,22 @@ def evaluate_formula(define: Callable[..., Any], arrays: Sequence[Any], attrs: d
 
 class _State(threading.local):
     eager = False
+    log: list[Tensor] | None = None
 
 
 _state = _State()
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[Tensor]]:
+    """Collects what is recorded inside."""
+    outer, _state.log = _state.log, []
+    try:
+        yield _state.log
+    finally:
+        inner, _state.log = _state.log, outer
+        if outer is not None:
+            outer.extend(inner or ())
 
 
 @contextlib.contextmanager

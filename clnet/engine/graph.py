@@ -9,7 +9,7 @@ from typing import Any
 
 from ..op import OPS, Op
 from ..spec import Spec
-from ..tensor import Tensor, constant, record, walk
+from ..tensor import Tensor, constant, in_order, record
 
 NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
 SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
@@ -57,7 +57,7 @@ def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple
     numbers: dict[int, int] = {}
     leaves: list[Tensor] = []
     rows: list[Any] = []
-    for t in walk(roots, stop=known):
+    for t in in_order(roots, stop=known):
         numbers[id(t)] = len(numbers)
         if known(t):
             rows.append(t.spec)
@@ -86,7 +86,7 @@ class _Builder:
         return self.table[key]
 
     def add(self, roots: Sequence[Tensor]) -> list[Node]:
-        for t in walk(roots, stop=lambda t: self.known(t) or id(t) in self.of):
+        for t in in_order(roots, stop=lambda t: self.known(t) or id(t) in self.of):
             if id(t) in self.of:
                 continue
             self.keep.append(t)
@@ -232,6 +232,7 @@ def _split(t: Tensor, device: Any) -> Tensor | None:
 def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any, first: Sequence[Tensor] = ()) -> Graph:
     """The graph under `roots`, down to tensors that are `known` to the engine; leaves in `first` get the first numbers."""
     builder = _Builder(device, known)
-    builder.add(first)
+    for leaf in first:
+        builder.add([leaf])
     builder.graph.outputs = builder.add(roots)
     return builder.graph

@@ -61,6 +61,16 @@ def _bases(n: Node) -> list[tuple[Node, bool]]:
     return [(base, identity and whole) for (base, identity), whole in found]
 
 
+def fences(n: Node) -> list[Node]:
+    """What has to be there before n may be computed although n does not read it (the op `after`), below the views that n reads."""
+    found = []
+    for i in n.inputs:
+        while i.kind == "view":
+            found += [base_at(first)[0] for first in i.inputs[1:]]
+            i = i.inputs[0]
+    return found
+
+
 def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
     """(node in memory, element offset, strides) through which kernel node n reads its input i."""
     assert n.op is not None
@@ -78,6 +88,7 @@ class _Scheduler:
         self.placed: dict[Node, tuple[Node, int]] = {}
         self.cost: dict[Node, int] = {}
         self.bases: dict[Node, list[tuple[Node, bool]]] = {}
+        self.fences = {n: f for n in graph.nodes if n.kind != "view" and (f := fences(n))}
         self.uses: dict[Node, int] = defaultdict(int)
         for n in graph.nodes:
             for i in n.inputs:
@@ -117,6 +128,9 @@ class _Scheduler:
     # --- homes
     def assign(self, n: Node) -> None:
         kind = n.kind
+        for f in self.fences.get(n, ()):
+            if f in self.floating:
+                self.ground(f)
         if kind in ("kernel", "host"):
             self._operands(n)
             self._new(n, kind, n.shape)
@@ -160,7 +174,7 @@ class _Scheduler:
             self.ground(source)
         for launch in self.launches:
             alike = launch.kind == "reduction" and launch.cores[0].attrs["axes"] == axes and launch.cores[0].inputs[0].shape == shape
-            if alike and self.ready(source, launch.position):
+            if alike and self.ready(source, launch.position) and self._open(n, launch):
                 launch.cores.append(n)
                 self.home[n] = launch
                 return
@@ -174,6 +188,10 @@ class _Scheduler:
             self.ground(base)
         return base in self.home and self.home[base].position < position
 
+    def _open(self, n: Node, launch: Launch) -> bool:
+        """Whether what n has to wait for is there before the launch."""
+        return all(self.ready(f, launch.position) for f in self.fences.get(n, ()))
+
     def _join(self, n: Node) -> None:
         """The latest launch that computes an input of n element for element, if everything else n reads is there by then.
 
@@ -182,13 +200,13 @@ class _Scheduler:
         bases = self.bases[n]
         same = {self.home[b] for b in self._read(bases) if b in self.home and b.kind != "assemble"}
         for launch in sorted(same, key=lambda launch: -launch.position):
-            if self._fits(bases, launch, n.size):
+            if self._open(n, launch) and self._fits(bases, launch, n.size):
                 self._settle(n, launch)
                 return
         for b, identity in bases:
             if b in self.floating and not identity:
                 self.ground(b)
-        if (sibling := self._sibling(n, bases)) is not None:
+        if (sibling := self._sibling(n, bases)) is not None and self._open(n, sibling):
             self._settle(n, sibling)
             return
         along = 1 + sum(self.floating[b] for b, identity in bases if identity and b in self.floating)
@@ -213,7 +231,7 @@ class _Scheduler:
         self._settle(n, self._new(n, "map", n.shape, front=self._early(n)))
 
     def _early(self, n: Node) -> bool:
-        return all(b.kind == "leaf" or not b.inputs or (b in self.floating and self._early(b)) for b, _ in self.bases[n])
+        return n not in self.fences and all(b.kind == "leaf" or not b.inputs or (b in self.floating and self._early(b)) for b, _ in self.bases[n])
 
     def _fits(self, bases: list[tuple[Node, bool]], launch: Launch, size: int) -> bool:
         """Whether a node that reads these bases can be computed in the launch; waiting ones would come along."""
@@ -223,7 +241,7 @@ class _Scheduler:
 
     def _there(self, b: Node, identity: bool, launch: Launch) -> bool:
         if identity and b in self.floating:
-            return self._fits(self.bases[b], launch, b.size)
+            return self._open(b, launch) and self._fits(self.bases[b], launch, b.size)
         return (identity and self.home.get(b) is launch) or self.ready(b, launch.position)
 
     def _result_size(self, launch: Launch) -> int:

@@ -3,6 +3,7 @@
 from .attention import Attention, CrossAttention, GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from .base import Layer, no_tape
 from .blocks import Residual
+from .checkpoint import Checkpoint
 from .convlstm import ConvLSTM2d
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DeformConv2d, DepthwiseSeparableConv2d, DilatedConv2d, SeparableConv2d
 from .dense import BilinearGLU, Dense, FeedForward, GatedLinearUnit, GeGLU, Highway, ReGLU, SwiGLU
@@ -23,7 +24,7 @@ from .utility import Activation, Add, Concatenate, Dropout, Flatten, GaussianNoi
 
 __all__ = [
     "GRU", "LSTM", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional",
-    "BilinearGLU", "BottleneckBlock", "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention",
+    "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention",
     "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DilatedConv2d", "Dropout", "Embedding",
     "Expert", "FeedForward", "Flatten", "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GroupNorm", "GroupedQueryAttention", "Highway",
     "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance", "Masking",

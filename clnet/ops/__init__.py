@@ -19,6 +19,7 @@ from .activations import (
     swish,
 )
 from .attention import attention
+from .checkpoint import checkpoint
 from .conv import conv, conv_transpose
 from .copy import concat, split, stack
 from .ctc import ctc

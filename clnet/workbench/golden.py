@@ -2,14 +2,9 @@
 
 `tests/golden/<layer|loss|op>/<name>.npz` holds for the subject's k-th example `k.in.j` (inputs, then parameters in the order
 of `Example.names`), `k.out.j` (what the other library gave for them), `k.u` (cotangent of the first output; 1 if left out) and
-<<<<<<< HEAD
-`k.grad.j` (gradients of the float inputs); `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
-`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was.
-=======
 `k.grad.j` (gradients of the float inputs), and for ops `more.k...`: calls beside the examples, of which `more.k.attrs` (JSON) are the
 attributes and `more.k.call` the function under clnet.ops ("": the op). `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
-`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, ...). Each says in `source` which library it was.
->>>>>>> 7494186 (Every op has independent values, and calls that tell it apart from its neighbours)
+`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was.
 """
 
 from __future__ import annotations

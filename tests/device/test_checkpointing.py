@@ -1,0 +1,112 @@
+"""Gradient checkpointing: the same bits for less memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops as F
+from clnet.autodiff import gradients
+from clnet.engine.record import Recorded
+from clnet.layers.base import Layer
+from clnet.layers.checkpoint import Checkpoint
+from clnet.tensor import tensor
+
+pytestmark = pytest.mark.device
+WIDTH, DEPTH, BATCH = 256, 4, 512
+
+
+def block() -> list[Any]:
+    return [{"type": "LayerNorm"}, {"type": "Dense", "out_features": 4 * WIDTH, "activation": "gelu"}, {"type": "Dropout", "p": 0.2},
+            {"type": "Dense", "out_features": WIDTH, "activation": "tanh"}]
+
+
+def network(checkpointed: bool) -> Any:
+    clnet.seed(3)
+    layers = [{"type": "Checkpoint", "layer": block()} if checkpointed else {"type": "Sequential", "layers": block()} for _ in range(DEPTH)]
+    return clnet.Sequential(*map(Layer.from_config, layers)).build((WIDTH,))
+
+
+def slopes(model: Any, x: Any) -> list[Any]:
+    return gradients(F.mean(F.square(model(x))), [p.tensor for p in model.parameters()])
+
+
+def test_equal_bits_with_dropout(device: Any) -> None:
+    x = tensor(np.random.default_rng(0).standard_normal((8, WIDTH)).astype(np.float32))
+    plain, again = (device.values(slopes(network(c), x)) for c in (False, True))
+    assert any(np.abs(g).max() > 0 for g in plain)
+    for a, b in zip(plain, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_peak_memory_falls_and_is_forecast(device: Any) -> None:
+    if not hasattr(device, "pool") or device.device.runtime == "pocl":
+        pytest.skip("memory is measured where kernels build quickly")
+    x = tensor(np.random.default_rng(0).standard_normal((BATCH, WIDTH)).astype(np.float32))
+    peaks = []
+    for checkpointed in (False, True):
+        model = network(checkpointed)
+        step = Recorded(lambda x, m=model: tuple(slopes(m, x)), "gradients")  # noqa: B023
+        device.run([x, *(p.tensor for p in model.parameters())])
+        device.pool.trim()
+        before = clnet.memory()["active"]
+        device.pool.reset_peak()
+        step(x)
+        device.finish()
+        peaks.append(clnet.memory()["peak"] - before)
+        memory = model.summary((WIDTH,), batch=BATCH).memory
+        assert abs(sum(memory[k] for k in ("activations", "gradients", "inputs")) - peaks[-1]) <= 0.1 * peaks[-1]
+    inner = BATCH * 4 * WIDTH * 4 * 2 * (DEPTH - 1)  # of all blocks but one: before and behind the activation
+    assert peaks[1] < peaks[0] - inner // 2
+
+
+def test_nested_regions_and_shared_inputs(device: Any) -> None:
+    x, w = (tensor(np.random.default_rng(k).standard_normal((5, 5)).astype(np.float32)) for k in range(2))
+
+    def inner(x: Any, w: Any) -> Any:
+        return F.tanh(x @ w) * x
+
+    def outer(x: Any, w: Any) -> Any:
+        return F.checkpoint(inner, F.exp(F.checkpoint(inner, x, w)), w)
+
+    def plain(x: Any, w: Any) -> Any:
+        return inner(F.exp(inner(x, w)), w)
+
+    for f in (outer, lambda x, w: F.checkpoint(outer, x, w)):
+        found = device.values(gradients(F.sum(f(x, w)), [x, w]))
+        for a, b in zip(found, device.values(gradients(F.sum(plain(x, w)), [x, w])), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_tensors_used_from_outside_have_gradients(device: Any) -> None:
+    x, w = tensor(np.ones(3, np.float32)), tensor(np.arange(3, dtype=np.float32))
+    outside = F.exp(w)
+    found = device.values(gradients(F.sum(F.checkpoint(lambda x: F.sin(x) * outside, x)), [x, w]))
+    for a, b in zip(found, device.values(gradients(F.sum(F.sin(x) * outside), [x, w])), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_second_derivative_through_a_region(device: Any) -> None:
+    x = tensor(np.linspace(-1, 1, 6, dtype=np.float32))
+
+    def twice(f: Any) -> Any:
+        (first,) = gradients(F.sum(f(x)), [x])
+        return gradients(F.sum(first * first), [x])[0]
+
+    def f(x: Any) -> Any:
+        return F.sin(F.exp(x)) * x
+
+    np.testing.assert_allclose(twice(lambda x: F.checkpoint(f, x)).numpy(), twice(f).numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_several_outputs_are_refused() -> None:
+    with pytest.raises(clnet.ShapeError, match="one output"):
+        F.checkpoint(lambda x: (x, x), tensor(np.zeros(3, np.float32)))
+
+
+def test_round_trip_of_the_configuration() -> None:
+    model = Checkpoint(layer=[{"type": "Dense", "in_features": 2, "out_features": 3}, {"type": "Dense", "in_features": 3, "out_features": 1}])
+    assert Layer.from_config(model.config()).config() == model.config()
