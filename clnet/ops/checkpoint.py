@@ -11,7 +11,6 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..op import Case, view
-from ..spec import Spec
 from ..state import reading
 from ..tensor import Operators, Tensor, as_tensor, recorded, walk
 

@@ -49,7 +49,7 @@ def test_peak_memory_falls_and_is_forecast(device: Any) -> None:
     peaks = []
     for checkpointed in (False, True):
         model = network(checkpointed)
-        step = Recorded(lambda x, m=model: tuple(slopes(m, x)), "gradients")  # noqa: B023
+        step = Recorded(lambda x, m=model: tuple(slopes(m, x)), "gradients")
         device.run([x, *(p.tensor for p in model.parameters())])
         device.pool.trim()
         before = clnet.memory()["active"]

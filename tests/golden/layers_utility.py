@@ -57,7 +57,12 @@ def log_variance(c: Any, x: Any, p: Any) -> Any:
     return torch.log(torch.var(x[0], c.axis, unbiased=False, keepdim=c.keepdims) + c.eps)
 
 
+def checkpoint(c: Any, x: Any, p: Any) -> Any:
+    return F.linear(torch.tanh(F.linear(x[0], p["layer.0.weight"], p["layer.0.bias"])), p["layer.1.weight"], p["layer.1.bias"])
+
+
 RULES = {
+    "Checkpoint": checkpoint,
     "Activation": activation,
     "Softmax": softmax,
     "Flatten": lambda c, x, p: torch.flatten(x[0], c.start_dim, c.end_dim),

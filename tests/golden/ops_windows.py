@@ -131,6 +131,7 @@ def spread(x: Any, n: Any, size: Any, stride: Any, dilation: Any) -> Any:
 
 
 RULES = {
+    "after": lambda x, first: x.clone(), "checkpoint": lambda x, region: x.clone(),
     "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, order: x.permute(*order), "expand": lambda x, shape: x.expand(shape),
     "flip": lambda x, axes: x.flip(tuple(axes)), "crop": crop, "pad": pad, "concat": lambda *xs, axis: torch.cat(xs, axis), "windows": windows,
     "diagonal": diagonal, "spread": spread, "conv": conv, "conv_data_gradient": conv_data_gradient, "conv_weight_gradient": conv_weight_gradient,
