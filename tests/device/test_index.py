@@ -47,7 +47,7 @@ def test_scatter_max_keeps_the_first_maximum_and_nan(device: Any) -> None:
     assert np.array_equal(slope, np.float32([[5, 0], [0, 6], [0, 0], [1, 2]]))
 
 
-@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax"])
+@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax", "sparse_matmul", "sparse_places"])
 def test_gpu_kernels_run_anywhere(name: str, device: Any) -> None:
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")

@@ -50,8 +50,8 @@ def _index_reduce(mode: str) -> Any:
 
 
 def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Any:
-    s = torch.sparse_coo_tensor(torch.stack([row.long(), column.long()]), values, (rows, x.shape[0]))
-    return torch.sparse.mm(s, x)
+    places = torch.stack([row.long() % rows, column.long() % x.shape[0]])
+    return torch.sparse.mm(torch.sparse_coo_tensor(places, values, (rows, x.shape[0])), x)
 
 
 @by("Philox4x32-10 of the paper, in python integers")
@@ -66,7 +66,8 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
 
 RULES = {
     "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax, "scatter_mean": _index_reduce("mean"),
-    "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul, "philox": philox, "bernoulli": bernoulli,
+    "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul, "sparse_places": lambda g, row, x, column: (g @ x.T)[row.long(), column.long()],
+    "philox": philox, "bernoulli": bernoulli,
 }
 
 RNG = np.random.default_rng(31)
