@@ -55,7 +55,9 @@ class Source:
 
 @functools.cache
 def kernel_file(name: str) -> str:
-    return importlib.resources.files("cl_kernels").joinpath(name).read_text("utf-8")
+    """The text of a file of cl_kernels, with what it includes from there in place."""
+    text = importlib.resources.files("cl_kernels").joinpath(name).read_text("utf-8")
+    return re.sub(r'^#include "(.+)"$', lambda m: kernel_file(m[1]), text, flags=re.MULTILINE)
 
 
 def template(stem: str, **fields: Any) -> str:

@@ -127,7 +127,7 @@ class _Builder:
 
 
 # Kernels that take operands as strided views; the others get contiguous arrays.
-STRIDED: set[str] = {"matmul"}
+STRIDED: set[str] = {"matmul", "attention", "masked_attention", "attention_gradient", "masked_attention_gradient"}
 
 
 @dataclass(frozen=True)

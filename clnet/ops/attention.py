@@ -1,16 +1,30 @@
-"""Scaled dot-product attention over (batch, heads, time, features), with grouped queries, masks and the causal rule."""
+"""Scaled dot-product attention over (batch, heads, time, features), with grouped queries, masks and the causal rule.
+
+On devices a kernel keeps no matrix of scores; its result is flat, (y, lse) with lse = ln Σ e^score per row, which is all that
+the gradient needs to compute the weights again. The gradient is flat, too: (dq, dk, dv). Rows stand as (N, T, H, features).
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
-from ..tensor import Tensor, as_tensor
+from ..op import Case, composite
+from ..spec import promote
+from ..tensor import Tensor, as_tensor, evaluate_formula
+from .attention_geometry import backward_stages, forward_stages
+from .copy import concat
 from .matmul import matmul
 from .normalize import _softmax, masked
-from .pointwise import arange, bit_and
-from .view import expand, reshape, transpose
+from .pointwise import arange, bit_and, cast, equal, exp, isfinite, log, minimum, where
+from .reduce import detach, max, sum
+from .view import expand, permute, reshape, transpose
+
+NARROW = ("float16", "bfloat16")
+MOST = 10.0  # x − lse is at most 0 but for rounding; an lse that is not that of the scores shall not overflow
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None) -> Tensor:
@@ -20,30 +34,28 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     mask    bool (True: may attend) or float (added to the scores), broadcasts to (N, H, T, S)
     causal  position t attends to positions up to t + S − T, so that a cache of S − T earlier keys fits in front
     A row with nothing to attend to gives zeros.
-    Fused: scale, mask and causal rule melt into the first product's epilogue, the softmax is one row kernel, and the heads
-    of a group are stacked as rows of one product, so keys and values are never repeated. Weights (T × S) are in memory.
-    Paper: Vaswani et al. 2017, arXiv:1706.03762; grouped queries: Ainslie et al. 2023, arXiv:2305.13245.
+    One launch forward and one or two backward; the weights (T × S) are in no memory but for the gradient of a float mask.
+    Paper: Vaswani et al. 2017, arXiv:1706.03762; grouped queries: Ainslie et al. 2023, arXiv:2305.13245;
+    online softmax: Dao et al. 2022, arXiv:2205.14135.
     """
     q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
     _check(q, k, v)
-    (n, h, t), (hk, s), e = q.shape[:3], k.shape[1:3], v.shape[3]
-    scores = attention_scores(q, k, scale)
-    allowed = causal_mask(t, s) if causal else None
-    if mask is not None:
-        mask = _mask(as_tensor(mask), scores)
-        if causal and mask.dtype == "bool":
-            allowed = bit_and(mask, allowed)
-        else:
-            scores = masked(scores, mask)
-    weights = _softmax(masked(scores, allowed), axis=-1)
-    return reshape(matmul(reshape(weights, (n, hk, h // hk * t, s)), v), (n, h, t, e))
+    dtype = promote(q.dtype, k.dtype, v.dtype)
+    q, k, v = (cast(x, "float32" if dtype in NARROW else dtype) for x in (q, k, v))  # lse takes more digits than a narrow type has
+    attrs = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else float(scale))
+    if mask is None:
+        flat = _attention(q, k, v, **attrs)
+    else:
+        mask = _mask(as_tensor(mask), (*q.shape[:3], k.shape[2]))
+        flat = _masked_attention(q, k, v, mask if mask.dtype == "bool" else cast(mask, q.dtype), **attrs)
+    return cast(_rows(flat, 0, (*q.shape[:3], v.shape[3])), dtype)
 
 
 def attention_scores(q: Tensor, k: Tensor, scale: float | None = None) -> Tensor:
     """s · q kᵀ: (N, H, T, d), (N, Hk, S, d) -> (N, H, T, S)."""
-    (n, h, t, d), (hk, s) = q.shape, k.shape[1:3]
-    rows = matmul(reshape(q, (n, hk, h // hk * t, d)), transpose(k))
-    return reshape(rows, (n, h, t, s)) * (1 / math.sqrt(d) if scale is None else scale)
+    (n, h, t, d), s = q.shape, k.shape[2]
+    rows: Tensor = reshape(matmul(_grouped(q, k), transpose(k)), (n, h, t, s))
+    return rows * (1 / math.sqrt(d) if scale is None else scale)
 
 
 def causal_mask(t: int, s: int) -> Tensor:
@@ -52,11 +64,129 @@ def causal_mask(t: int, s: int) -> Tensor:
     return column >= arange(n=s, dtype="int32")
 
 
-def _mask(mask: Tensor, scores: Tensor) -> Tensor:
+# --- formulas: what the kernels compute, with the scores in memory
+def _masked_scores(q: Tensor, k: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
+    scores, allowed = attention_scores(q, k, scale), causal_mask(q.shape[2], k.shape[2]) if causal else None
+    if mask is not None and causal and mask.dtype == "bool":
+        allowed = bit_and(mask, allowed)
+    elif mask is not None:
+        scores = masked(scores, mask)
+    return masked(scores, allowed)
+
+
+def _grouped(x: Tensor, k: Tensor) -> Tensor:
+    """(N, H, T, f) -> (N, Hk, H / Hk · T, f): the heads of a group as rows of one product."""
+    n, h, t, f = x.shape
+    return reshape(x, (n, k.shape[1], h // (k.shape[1] or 1) * t, f))
+
+
+def _flat(x: Tensor) -> Tensor:
+    """(N, H, T, f) -> N · T · H · f elements."""
+    return reshape(permute(x, 0, 2, 1, 3), (x.size,))
+
+
+def _rows(flat: Tensor, at: int, shape: tuple[int, ...]) -> Tensor:
+    """The opposite, from element `at` on."""
+    n, h, t, f = shape
+    return permute(reshape(flat[at : at + n * h * t * f], (n, t, h, f)), 0, 2, 1, 3)
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
+    x = _masked_scores(q, k, mask, causal, scale)
+    y = reshape(matmul(_grouped(_softmax(x, axis=-1), k), v), (*q.shape[:3], v.shape[3]))
+    top = max(x, -1, keepdims=True)
+    base = detach(where(isfinite(top), top, 0.0))
+    total = sum(exp(x - base), -1, keepdims=True)
+    return concat([_flat(y), _flat(base + log(where(equal(total, 0.0), 1.0, total)))])
+
+
+def _slope(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    """(p, ds): the weights e^min(x − lse, MOST), and the cotangent p · (g vᵀ − δ) of the scores x."""
+    n, t, h = lse.shape
+    p = exp(minimum(_masked_scores(q, k, mask, causal, scale) - reshape(permute(lse, 0, 2, 1), (n, h, t, 1)), MOST))
+    return p, p * (attention_scores(g, v, 1.0) - reshape(permute(delta, 0, 2, 1), (n, h, t, 1)))
+
+
+def _backward(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
+    p, ds = (_grouped(x, k) for x in _slope(g, lse, delta, q, k, v, mask, causal, scale))
+    dq = reshape(matmul(ds, k), q.shape) * scale
+    dk = matmul(transpose(ds), _grouped(q, k)) * scale
+    return concat([_flat(dq), _flat(dk), _flat(matmul(transpose(p), _grouped(g, k)))])
+
+
+def _pull(g: Tensor, flat: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, attrs: dict[str, Any]) -> tuple[Any, ...]:
+    """Cotangents of q, k, v (and a float mask) from that of (y, lse); ∂ lse / ∂ scores = p, so its cotangent joins δ = Σ g y."""
+    n, h, t, _ = q.shape
+    e = v.shape[3]
+    end, line = n * t * h * e, (n, t, h)
+    lse = reshape(flat[end:], line)
+    delta = sum(reshape(g[:end], (*line, e)) * reshape(flat[:end], (*line, e)), -1) - reshape(g[end:], line)
+    given = (_rows(g, 0, (n, h, t, e)), lse, delta, q, k, v)
+    out = _attention_gradient(*given, **attrs) if mask is None else _masked_attention_gradient(*given, mask, **attrs)
+    dk_at = q.size
+    found = _rows(out, 0, q.shape), _rows(out, dk_at, k.shape), _rows(out, dk_at + k.size, v.shape)
+    if mask is None:
+        return found
+    return *found, None if mask.dtype == "bool" else _slope(*given, mask, **attrs)[1]
+
+
+# --- the ops
+def _samples(masked: bool, gradient: bool) -> list[Case]:
+    """Cross attention; the causal rule with grouped queries; long rows of features that fill no whole vectors."""
+    cases, rng = [], np.random.default_rng(4)
+    for i, (n, h, hk, t, s, d, e, causal) in enumerate(((2, 2, 2, 3, 5, 4, 3, False), (1, 4, 2, 6, 6, 8, 8, True), (1, 2, 1, 70, 90, 17, 33, True))):
+        q, k, v = ((rng.uniform(-2, 2, shape)).astype(np.float32) for shape in ((n, h, t, d), (n, hk, s, d), (n, hk, s, e)))
+        bias = rng.standard_normal((n, h, t, s), np.float32)
+        mask, attrs = bias if i % 2 == 0 else bias > -1, dict(causal=causal, scale=d**-0.5)
+        arrays: list[Any] = [q, k, v, mask] if masked else [q, k, v]
+        if gradient:
+            flat = evaluate_formula(lambda *x, **a: _forward(*x, *((None,) * (4 - len(x))), **a), arrays, attrs)
+            arrays = [(n, h, t, e), flat[n * t * h * e :].reshape(n, t, h).astype(np.float32), (n, t, h), *arrays]
+        cases.append(Case(tuple(arrays), attrs))
+    return cases
+
+
+NAMES = ("q", "k", "v", "mask")
+GRADIENT_NAMES = ("g", "lse", "delta", *NAMES)
+
+
+@composite("n h t d, n k s d, n k s e -> f", cl="attention.cl", samples=lambda: _samples(False, False))
+def _attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> Any:
+    """(y, lse) of attention, flat: softmax(s q kᵀ) v per head as (N, T, H, e), then ln Σ e^(s q kᵀ) as (N, T, H)"""
+    return _forward(q, k, v, None, causal, scale)
+
+
+@composite("n h t d, n k s d, n k s e, n h t s -> f", cl="attention.cl", samples=lambda: _samples(True, False))
+def _masked_attention(q: Any, k: Any, v: Any, mask: Any, *, causal: bool, scale: float) -> Any:
+    """(y, lse) of attention with a mask, flat: softmax(s q kᵀ + mask) v per head as (N, T, H, e), then ln Σ e^(s q kᵀ + mask)"""
+    return _forward(q, k, v, mask, causal, scale)
+
+
+@composite("n h t e, n t h, n t h, n h t d, n k s d, n k s e -> f", cl="attention.cl", samples=lambda: _samples(False, True))
+def _attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> Any:
+    """(dq, dk, dv), flat, rows as (N, T, H, features): p = e^(s q kᵀ − lse), ds = p (g vᵀ − δ), dq = s ds k, dk = s dsᵀ q, dv = pᵀ g"""
+    return _backward(g, lse, delta, q, k, v, None, causal, scale)
+
+
+@composite("n h t e, n t h, n t h, n h t d, n k s d, n k s e, n h t s -> f", cl="attention.cl", samples=lambda: _samples(True, True))
+def _masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, mask: Any, *, causal: bool, scale: float) -> Any:
+    """(dq, dk, dv) as attention_gradient, with p = e^(s q kᵀ + mask − lse)"""
+    return _backward(g, lse, delta, q, k, v, mask, causal, scale)
+
+
+for _op in (_attention, _masked_attention):
+    _op.defvjp(lambda g, y, q, k, v, mask=None, **attrs: _pull(g, y, q, k, v, mask, attrs))
+    _op.deflaunch(lambda device, operands, **attrs: forward_stages(device, dict(zip(NAMES, operands, strict=False)), **attrs))
+for _op in (_attention_gradient, _masked_attention_gradient):
+    _op.deflaunch(lambda device, operands, **attrs: backward_stages(device, dict(zip(GRADIENT_NAMES, operands, strict=False)), **attrs))
+
+
+# --- what is refused
+def _mask(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
     try:
-        return expand(mask, scores.shape)
+        return expand(mask, shape)
     except ValueError:
-        raise ShapeError(f"attention: expected a mask that broadcasts to (N, H, T, S) = {scores.shape}; got {mask.shape}.") from None
+        raise ShapeError(f"attention: expected a mask that broadcasts to (N, H, T, S) = {shape}; got {mask.shape}.") from None
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -29,7 +29,7 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 
 # batch, query heads, key heads, queries, keys, features, causal, masked
 CASES = [(2, 3, 3, 5, 5, 8, False, False), (2, 4, 4, 7, 7, 16, True, False), (1, 4, 2, 5, 9, 8, True, True), (2, 4, 1, 3, 6, 4, False, True),
-         (1, 2, 2, 40, 70, 32, True, False), (1, 1, 1, 1, 1, 1, False, False)]
+         (1, 2, 2, 40, 70, 32, True, False), (1, 1, 1, 1, 1, 1, False, False), (1, 2, 1, 150, 300, 24, True, True), (1, 1, 1, 290, 140, 5, False, True)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -57,6 +57,26 @@ def test_attention_is_pytorchs(device: Any, case: Any) -> None:
         near(mine.numpy(), leaf.grad.numpy(), 1e-4)
 
 
+def test_a_bias_of_the_scores_has_a_gradient(device: Any) -> None:
+    """A float mask that broadcasts, and heads that are strided views of one projection."""
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch")
+    bias, x, g = normal(3, 1, 6), normal(2, 6, 3 * 24), normal(2, 3, 6, 8)
+
+    def ours(x: Any) -> Any:
+        return [F.permute(F.reshape(part, (2, 6, 3, 8)), 0, 2, 1, 3) for part in F.split(x, 3, 2)]
+
+    mine, mask = tensor(x), tensor(bias)
+    y = attention(*ours(mine), mask=mask, scale=0.3)
+    found = gradients(F.sum(y * tensor(g)), [mine, mask])
+    theirs, their_mask = (torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, bias))
+    q, k, v = (part.reshape(2, 6, 3, 8).transpose(1, 2) for part in theirs.split(24, 2))
+    z = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=their_mask, scale=0.3)
+    (z * torch.tensor(g)).sum().backward()
+    near(y.numpy(), z.detach().numpy())
+    for a, leaf in zip(found, (theirs, their_mask), strict=True):
+        near(a.numpy(), leaf.grad.numpy(), 1e-4)
+
+
 def test_rows_with_nothing_to_attend_give_zero(device: Any) -> None:
     q, k, v = (tensor(normal(1, 2, 4, 8)) for _ in range(3))
     mask = np.ones((4, 4), bool)
@@ -77,12 +97,26 @@ def test_attention_of_large_scores(device: Any) -> None:
 
 
 def test_attention_launches(device: Any) -> None:
-    """Two products and a softmax; scale, mask and causal rule cost no launch."""
+    """One kernel forward; scale, mask and causal rule cost no launch, and a product that follows reads the result where it lies."""
     if not hasattr(device, "plans"):
         pytest.skip("the NumPy engine has no launches")
     q, k, v = (tensor(normal(2, 4, 16, 8)) for _ in range(3))
-    assert len(explain(attention(q, k, v)).launches) == 3
-    assert len(explain(attention(q, k, v, mask=tensor(np.ones((16, 16), bool)), causal=True)).launches) == 3
+    w, mask = tensor(normal(32, 5)), tensor(np.ones((16, 16), bool))
+    for y in (attention(q, k, v), attention(q, k, v, mask=mask, causal=True)):
+        joined = F.reshape(F.permute(y, 0, 2, 1, 3), (2, 16, 32))
+        assert len(explain(F.matmul(joined, w)).launches) == 2
+
+
+def test_attention_keeps_no_scores(device: Any) -> None:
+    """The memory of a forward and backward pass is that of operands and gradients: (T × S) is in no buffer."""
+    if not hasattr(device, "plans"):
+        pytest.skip("the NumPy engine has no plans")
+    t, s = 96, 160
+    q, k, v = (tensor(normal(1, 2, n, 8)) for n in (t, s, s))
+    y = attention(q, k, v, causal=True)
+    plan = explain(y, *gradients(F.sum(y), [q, k, v])).plan
+    operands = sum(x.size * 4 for x in (q, k, v))
+    assert plan.arena + sum(plan.blocks.values()) < 3 * operands + 8192 < 2 * t * s * 4
 
 
 def test_attention_refuses() -> None:

@@ -1,0 +1,92 @@
+"""Which kernel of attention.cl with which blocks and grid: chunks of queries over cores on a CPU, a work-group a tile on a GPU.
+
+Sizes in elements unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+PRIVATE = 112 * 1024  # [floats] blocks of a work-item on a CPU: what leaves half of a 1 MB second-level cache free
+KEEP = 48 * 1024  # [floats] of them for the gradient of queries, up to which one pass over the keys gives all three gradients
+BLOCK = 64  # queries and keys of a block of the gradients
+KEYS = 256  # keys of a block forward
+CHUNK = 256  # queries of a work-item forward
+AXES = {"q": ("N", "H", "T", "D"), "k": ("N", "H", "S", "D"), "v": ("N", "H", "S", "E"), "mask": ("N", "H", "T", "S"),
+        "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H")}
+PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A"}
+
+
+def forward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> Any:
+    """One launch of `forward`; None (the formula) where operands are not float32 or an axis is empty."""
+    from ..engine.codegen import Stage
+
+    if not _suits(device, operands):
+        return None
+    n, h, t, d, _, s, e = _sizes(operands)
+    mr, nr = _tile(device)
+    chunk = _up(min(CHUNK, t, max(2 * mr, n * h * t // (4 * device.compute_units))), mr)
+    keys = _up(min(KEYS, s), nr)
+    while keys > nr and chunk * (d + e) + keys * (d + e) > PRIVATE:
+        chunk, keys = max(mr, _up(chunk // 2, mr)), max(nr, _up(keys // 2, nr))
+    macros = dict(_macros(device, operands, causal, scale), BACKWARD=0, ROWS=chunk, BC=keys, LSE_AT=f"{n * t * h * e}ul")
+    return [Stage("forward", macros, (-(-t // chunk), n * h), (1, 1), domain=(n * t * h * (e + 1),), lanes=device.vector_width)]
+
+
+def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> Any:
+    """One launch of `backward`, or two where heads are few or long: one for the queries' gradient, one for the keys' and values'."""
+    from ..engine.codegen import Stage
+
+    if not _suits(device, operands):
+        return None
+    n, h, t, d, hk, s, e = _sizes(operands)
+    mr, nr = _tile(device)
+    rows, keys = _up(min(BLOCK, t), mr), _up(min(BLOCK, s), nr)
+    at = n * t * h * d
+    macros = dict(_macros(device, operands, causal, scale), BACKWARD=1, BR=rows, BC=keys, DK_AT=f"{at}ul", DV_AT=f"{at + n * s * hk * d}ul")
+    size, lanes = at + n * s * hk * (d + e), device.vector_width
+
+    def stage(gradients: int, part: int, parts: int) -> Any:
+        return Stage("backward", dict(macros, GRADIENTS=gradients, ROWS=part), (parts, n * hk), (1, 1), domain=(size,), lanes=lanes)
+
+    if _up(t, rows) * (h // hk) * d <= KEEP and (n * hk >= 2 * device.compute_units or max(t, s) <= 2 * BLOCK):
+        return [stage(3, _up(t, rows), 1)]
+    part = _up(max(1, KEEP // (2 * d * (h // hk))), rows) if t > rows else rows
+    part = min(part, _up(-(-t // max(1, 4 * device.compute_units // (n * hk))), rows))
+    part_keys = min(_up(-(-s // max(1, 4 * device.compute_units // (n * hk))), keys), _up(s, keys))
+    return [stage(1, part, -(-t // part)), stage(2, part_keys, -(-s // part_keys))]
+
+
+def _suits(device: Any, operands: dict[str, Any]) -> bool:
+    floats = {o.dtype for name, o in operands.items() if name != "mask" or o.dtype != "bool"}
+    return floats == {"float32"} and all(math.prod(o.shape) for o in operands.values()) and device.kind == "cpu"
+
+
+def _sizes(operands: dict[str, Any]) -> tuple[int, ...]:
+    n, h, t, d = operands["q"].shape
+    hk, s, e = operands["v"].shape[1:]
+    return n, h, t, d, hk, s, e
+
+
+def _macros(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> dict[str, Any]:
+    _, h, t, d, hk, s, e = _sizes(operands)
+    mask = operands.get("mask")
+    macros: dict[str, Any] = dict(H=h, HK=hk, QUERIES=t, KEYS=s, D=d, E=e, CAUSAL=int(causal), SCALE=repr(float(scale)),
+                                  MASKED=0 if mask is None else 1 if mask.dtype == "bool" else 2)
+    for name, operand in operands.items():
+        macros.update({f"{PREFIX[name]}_{axis}": stride for axis, stride in zip(AXES[name], operand.strides, strict=True)})
+    if device.kind == "cpu":
+        mr, _ = _tile(device)
+        macros.update(MR=mr, USE_FMA=int(device.runtime != "pocl"))
+    return macros
+
+
+def _tile(device: Any) -> tuple[int, int]:
+    """(rows of the register tile, keys of a panel): 16 sums where vectors are 64 bytes and registers 32, else 8."""
+    lanes = device.vector_width
+    return min(8 if lanes >= 16 else 4, lanes), 2 * lanes
+
+
+def _up(n: int, by: int) -> int:
+    return -(-n // by) * by
