@@ -105,7 +105,7 @@ def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer) -> dict[s
             total = total + F.mean(o * o)
         return (total, *gradients(total, [p.tensor for p in params]))
 
-    memory = {"parameters": weights, "gradients": weights, "optimizer state": len(optimizer.slots()) * weights}
+    memory = {"parameters": weights, "gradients": weights, "optimizer state": optimizer.state_bytes(sum(p.size for p in params))}
     if others:
         memory["buffers"] = others
     memory["activations"] = forecast(step, specs, current()) if params else 0

@@ -97,5 +97,6 @@ from .reduce import logsumexp, max, mean, min, positions, prod, sum, var
 from .resize import adaptive_avg_pool, pixel_shuffle, resize
 from .sample import affine_grid, deform_conv, grid_sample, warp
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
+from .segment import segment_dot, segment_spread
 from .sparse import sparse_matmul
 from .view import expand, flip, fold_windows, getitem, pad, permute, reshape, transpose, windows

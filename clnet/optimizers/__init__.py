@@ -4,6 +4,7 @@ from .adaptive import AdaDelta, Adagrad, AdaMax, Lion, Nadam, RAdam, RMSprop, Rp
 from .base import Optimizer
 from .first_order import ASGD, NAG, SGD, Adam, AdamW, AMSGrad, GradientDescent, MiniBatchGradientDescent, Momentum
 from .groups import Group
+from .layerwise import LAMB, LARS
 from .proximal import FTRL, ProximalGradientDescent
 from .quantized import Adam8bit
 from .schedules import (
@@ -26,7 +27,7 @@ from .schedules import (
 )
 
 __all__ = [
-    "ASGD", "FTRL", "NAG", "SGD", "AMSGrad", "AdaDelta", "AdaMax", "Adagrad", "Adam", "Adam8bit", "AdamW", "AdaptiveFitness", "ConstantLR",
+    "ASGD", "FTRL", "LAMB", "LARS", "NAG", "SGD", "AMSGrad", "AdaDelta", "AdaMax", "Adagrad", "Adam", "Adam8bit", "AdamW", "AdaptiveFitness", "ConstantLR",
     "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "GradientDescent", "Group", "LambdaLR", "LinearWarmup", "Lion",
     "MiniBatchGradientDescent", "Momentum", "MultiStepLR", "Nadam", "NoamLR", "OneCycleLR", "Optimizer", "PolynomialLR", "ProximalGradientDescent",
     "RAdam", "RMSprop", "ReduceLROnPlateau", "Rprop", "Schedule", "SequentialLR", "StepLR",

@@ -221,6 +221,9 @@ class Rprop(Optimizer):
         if not 0 < self.etas[0] < 1 < self.etas[1] or not 0 < self.step_sizes[0] <= self.step_sizes[1]:
             raise ConfigError(f"Rprop: expected 0 < η₋ < 1 < η₊ and 0 < least ≤ greatest step; got {self.etas} and {self.step_sizes}.")
 
+    def batch(self, samples: int) -> int:
+        return samples  # signs of noise would be followed as readily
+
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.full(w.shape, self.rate(1) if slot == "size" else 0.0)
 

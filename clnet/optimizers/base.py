@@ -83,6 +83,10 @@ class Optimizer(Configured):
         """The state vectors that this configuration needs."""
         return self.state
 
+    def state_bytes(self, size: int) -> int:
+        """[bytes] of state for `size` float32 parameters."""
+        return 4 * len(self.slots()) * size
+
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The first value of a state vector for parameters w (float64). Half precision would lose squares: never below float32."""
         return np.zeros(w.shape)

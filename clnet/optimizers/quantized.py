@@ -33,6 +33,9 @@ class Adam8bit(Adam):
         if self.amsgrad:
             raise ConfigError("Adam8bit(amsgrad=True): expected Adam's own rule; use AMSGrad for the largest v.")
 
+    def state_bytes(self, size: int) -> int:
+        return -(-size // self.block) * (2 * self.block + 8)
+
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         blocks = -(-w.size // self.block)
         if slot.endswith("scale"):

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clnet import init, model_io
 from clnet.engine import on
+from clnet.engine.record import Recorded
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ConfigError
 from clnet.layers import Dense
-from clnet.losses import MSELoss
+from clnet.losses import CrossEntropyLoss, MSELoss
 from clnet.model import Sequential
-from clnet.optimizers import SGD, Adam, CosineAnnealingLR, Optimizer, ReduceLROnPlateau, RMSprop, StepLR
+from clnet.optimizers import SGD, Adam, AdaptiveFitness, CosineAnnealingLR, Group, Optimizer, ReduceLROnPlateau, RMSprop, StepLR
 from clnet.state import Parameter
 from clnet.tensor import tensor
-from clnet.train import Trainer
+from clnet.train import Trainer, data
+from clnet.train.examples import digits_model
 from clnet.workbench.golden import KEPT
 from clnet.workbench.layer_checks import round_trip, trajectory
 from clnet.workbench.registry import load_all
@@ -75,20 +78,30 @@ def test_comes_down_a_bowl(cls: type[Optimizer], device: Any) -> None:
 
 @pytest.mark.parametrize("cls", ALL)
 def test_state_continues_identically(cls: type[Optimizer]) -> None:
+    """A copy in the middle, schedules and groups included, goes on with the same bits."""
     rng = np.random.default_rng(0)
-    grads = [rng.standard_normal(3).astype(np.float32) for _ in range(6)]
-    whole = trajectory(cls(), [np.ones(3, np.float32)], lambda _, t: [grads[t - 1]], 6)
-    with on(NumpyEngine("float32")):
-        p, optimizer = Parameter(np.ones(3, np.float32), "p"), cls()
+    grads = [[rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (3,))] for _ in range(6)]
+
+    def make() -> Optimizer:
+        return cls(lr=AdaptiveFitness(lr=0.01), groups=(Group(roles=("bias",), lr=0.02),))
+
+    def run(split: int) -> list[Any]:
+        params, optimizer = [Parameter(np.ones(s), "p", r) for s, r in (((2, 3), "weight"), ((3,), "bias"))], make()
         for t, g in enumerate(grads):
-            if t == 3:
-                fresh, again = Parameter(p.numpy(), "p"), cls()
-                again.attach([fresh])
+            if t == split:
+                fresh, again = [Parameter(p.numpy(), p.name, p.role) for p in params], make()
+                again.attach(fresh)
                 again.load_state_dict(optimizer.state_dict())
-                p, optimizer = fresh, again
-            p.grad = tensor(g)
-            optimizer.update([p])
-    np.testing.assert_allclose(p.numpy(), whole[-1][0], rtol=1e-6, atol=1e-7)
+                params, optimizer = fresh, again
+            for p, x in zip(params, g, strict=True):
+                p.grad = tensor(x)
+            optimizer.update(params)
+            optimizer.end_epoch({"loss": (t - 2.0) ** 2})
+        return [p.numpy() for p in params]
+
+    with on(NumpyEngine("float32")):
+        for a, b in zip(run(3), run(-1), strict=True):
+            assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -127,8 +140,96 @@ def test_clipping(device: Any) -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("cls", ALL)
 def test_a_zero_gradient_is_safe(cls: type[Optimizer], device: Any) -> None:
-    path = trajectory(cls(), [np.ones(1, np.float32)], lambda *_: [np.zeros(1, np.float32)], 2)
-    assert np.isfinite(path[-1][0]).all()
+    for start in (1.0, 0.0):
+        path = trajectory(cls(), [np.full((1, 1), start, np.float32)], lambda *_: [np.zeros((1, 1), np.float32)], 2)
+        assert np.isfinite(path[-1][0]).all() and abs(path[-1][0][0, 0] - start) < 1e-2  # a decay may act
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("cls", ALL)
+def test_one_parameter_step_by_step_as_on_the_reference(cls: type[Optimizer], device: Any) -> None:
+    def path() -> Any:
+        return np.array([w[0][0, 0] for w in trajectory(cls(), [np.full((1, 1), 0.7, np.float32)], lambda w, t: [w[0] * 0.5 + 0.1 * t], 8)])
+
+    got = path()
+    with on(NumpyEngine("float64")):
+        want = path()
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+# --- groups
+def net() -> Any:
+    init.seed(0)
+    return Sequential(Dense(in_features=4, out_features=8, activation="tanh"), Dense(in_features=8, out_features=3)).build((4,))
+
+
+def train(optimizer: Optimizer, epochs: int = 2) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """(trainer, values before, values after)"""
+    rng = np.random.default_rng(0)
+    model = net()
+    before = model_io.values(model)
+    trainer = Trainer(model, CrossEntropyLoss(), optimizer)
+    trainer.fit((rng.normal(size=(16, 4)).astype(np.float32), rng.integers(0, 3, 16).astype(np.int32)), epochs, 8, verbose=False)
+    return trainer, before, model_io.values(model)
+
+
+def launches(step: Recorded) -> int:
+    return len(next(iter(step.replays.values())).plan.steps)
+
+
+@pytest.mark.device
+def test_groups_have_their_own_rate_and_decay(device: Any) -> None:
+    """A group is what an optimizer with these settings would do to its parameters."""
+    parts = (Group(names=("layers.0.*",), lr=0.0), Group(roles=("bias",), lr=StepLR(1, 0.5, lr=0.1), weight_decay=0.0))
+    _, before, after = train(SGD(lr=0.05, weight_decay=0.5, groups=parts), 1)
+    assert all(np.array_equal(before[n], after[n]) for n in before if n.startswith("layers.0"))
+    _, _, plain = train(SGD(lr=0.05, weight_decay=0.5, groups=(Group(names=("layers.0.*",), lr=0.0), Group(roles=("bias",), lr=0.0))), 1)
+    assert not np.array_equal(after["layers.1.bias"], before["layers.1.bias"]) and np.array_equal(plain["layers.1.bias"], before["layers.1.bias"])
+    assert not np.array_equal(after["layers.1.weight"], before["layers.1.weight"])
+
+
+@pytest.mark.device
+def test_frozen_parameters_stay_and_cost_nothing(device: Any) -> None:
+    whole, _, _ = train(Adam())
+    trainer, before, after = train(Adam(groups=(Group(names=("layers.0.*",), frozen=True),)))
+    assert all(np.array_equal(before[n], after[n]) == n.startswith("layers.0") for n in before)
+    assert launches(trainer.steps.train) < launches(whole.steps.train)  # no gradient of the first layer
+    steps = trainer.steps
+    trainer.fit((np.zeros((8, 4), np.float32), np.zeros(8, np.int32)), 1, 8, verbose=False)
+    assert trainer.steps is steps and trainer.optimizer.t == 5  # a second fit goes on
+
+
+def test_groups_that_fit_nothing() -> None:
+    with on("numpy"), pytest.raises(ConfigError, match="not frozen"):
+        train(SGD(groups=(Group(names=("*",), frozen=True),)))
+    with pytest.raises(ConfigError, match="without weight_decay"):
+        Optimizer.registry["AdaMax"](groups=(Group(roles=("bias",), weight_decay=0.1),))
+    assert round_trip(Adam(groups=(Group(roles=("bias",), lr=StepLR(3), weight_decay=0.0), Group(names=("a.*",), frozen=True))))
+
+
+@pytest.mark.device
+def test_launches_of_an_update(device: Any) -> None:
+    """A whole step of the MLP with Adam; a group adds its packing and its update; norms of tensors do not count tensors."""
+    def count(optimizer: Optimizer, layers: int = 2) -> int:
+        init.seed(0)
+        model = Sequential(*[Dense(in_features=6, out_features=6, activation="relu") for _ in range(layers)]).build((6,))
+        optimizer.attach(model.parameters())
+        grads = [np.ones(p.shape, np.float32) for p in optimizer.parameters]
+
+        def body(*given: Any) -> tuple[()]:
+            optimizer.apply(list(given[:-1]), given[-1])
+            return ()
+
+        step = Recorded(body)
+        step(*grads, optimizer.hyper(1))
+        return sum(set(s.ops) != {"detach"} for s in next(iter(step.replays.values())).plan.steps)  # without the packing of given gradients
+
+    mlp = Trainer(digits_model("mlp"), CrossEntropyLoss(), Adam(), metrics=())
+    mlp.fit(data.load("digits").take(slice(64)), 1, 64, verbose=False)
+    assert launches(mlp.steps.train) - 1 <= 16  # one writes the loss into the table
+    assert count(Adam()) == 1 and count(Adam(groups=(Group(roles=("bias",), lr=0.1),))) == 2
+    for name in ("LARS", "LAMB"):
+        assert count(Optimizer.registry[name](), 12) <= count(Optimizer.registry[name](), 2) <= 8
 
 
 def test_a_schedule_drives_the_steps() -> None:
