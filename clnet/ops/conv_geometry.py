@@ -9,6 +9,8 @@ import itertools
 from math import ceil, prod
 from typing import Any
 
+from . import conv_winograd
+
 TUNED = dict(
     copy=256 * 1024,    # [bytes] private copy of the data of a work-item: with tile and weights it should stay in L2
     tile=96 * 1024,     # [bytes] private tile of results
@@ -93,6 +95,8 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     if device.kind == "gpu":
         return _gpu(device, layout, common, domain, x.shape[0], groups, o)
     lanes, itemsize = _lanes(device, x.dtype)
+    if (found := _winograd_forward(device, layout, common, domain, lanes, itemsize)) is not None:
+        return found
     tile = _conv_tile(device, layout, x.shape[0], groups, o, c, lanes, itemsize)
     if tile is None:
         return None
@@ -113,15 +117,19 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
     lanes, itemsize = _lanes(device, x.dtype)
-    tile = _weight_tile(device, layout, x.shape[0], groups, o, c, k, lanes, itemsize)
+    shape = device, layout, x.shape[0], groups, o, c
+    fast = conv_winograd.weights(*shape, lanes, itemsize) if conv_winograd.suits(layout, o, c) else None
+    tile = fast or _weight_tile(*shape, k, lanes, itemsize)
     if tile is None:
         return None
     total = groups * o * c * k
     common = {"DATA": "x", "GRAD": "g", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o, "SIZE": total,
-              "USE_FMA": int(device.runtime != "pocl"), **tile, **layout.defines(tile["JB"])}
+              "USE_FMA": int(device.runtime != "pocl"), **tile, **layout.defines(tile.get("JB", 1))}
     scratch = {"partial": tile["PARTS"] * total * itemsize}
     out_blocks = ceil(ceil(o / (tile["NV"] * lanes)) / tile["OB"])
-    return [_stage("conv_weights", {**common, "VARIANT": "WEIGHTS"}, (tile["PARTS"], ceil(c / tile["CB"]), out_blocks * groups), scratch, lanes, final=False),
+    kernel, file = ("winograd_weights", conv_winograd.FILE) if fast else ("conv_weights", "")
+    grid = tile["PARTS"], ceil(c / tile["CB"]), out_blocks * groups
+    return [_stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, scratch, lanes, final=False, file=file),
             _stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(total / 4096),), scratch, lanes, domain=(total,))]
 
 
@@ -137,11 +145,25 @@ def _gpu(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int
     return [_stage("conv_tile", defines, grid, {}, 1, domain=domain, group=(items, 1, 1))]
 
 
+def _winograd_forward(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int, ...], lanes: int, itemsize: int) -> Any:
+    """The stages of conv_winograd.cl, or None where they do not suit."""
+    n, groups, o, c = (common[name] for name in ("N", "GROUPS", "O", "C"))
+    tile = conv_winograd.forward(device, layout, n, groups, o, c, lanes, itemsize) if conv_winograd.suits(layout, o, c) else None
+    if tile is None:
+        return None
+    defines = {**common, **layout.defines(1), **tile, **conv_winograd.source(layout)}
+    panels, blocks = ceil(o / (tile["NV"] * lanes)), ceil(domain[0] * ceil(layout.result[1] / 2) / tile["RT"])
+    scratch = {"packed": groups * panels * tile["NV"] * lanes * c * 16 * itemsize}
+    return [_stage("winograd_pack", {**defines, "VARIANT": "PACK"}, (panels, c, groups), scratch, lanes, final=False, file=conv_winograd.FILE),
+            _stage("winograd", {**defines, "VARIANT": "CONV"}, (blocks, ceil(panels / tile["OB"]) * groups), scratch, lanes, domain=domain,
+                   file=conv_winograd.FILE)]
+
+
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], scratch: dict[str, int], lanes: int, domain: tuple[int, ...] = (),
-           final: bool = True, group: tuple[int, ...] | None = None) -> Any:
+           final: bool = True, group: tuple[int, ...] | None = None, file: str = "") -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, group or (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final)
+    return Stage(kernel, defines, grid, group or (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final, file=file)
 
 
 def _suits(device: Any, operands: Any, channels: int) -> bool:

@@ -31,6 +31,9 @@ CONVOLUTIONS = [
     ((2, 5, 7, 7), (9, 5, 1, 1), 2, 0, 1, 1),
     ((1, 3, 1, 1), (4, 3, 3, 3), 1, 1, 1, 1),
     ((1, 3, 4, 5, 6), (5, 3, 2, 3, 3), (1, 2, 1), 1, 1, 1),
+    ((3, 32, 3, 5), (33, 32, 3, 3), 1, 1, 1, 1),        # from 32 channels on: tiles of 2 x 2, rows of them across images
+    ((1, 47, 7, 29), (32, 47, 3, 3), 1, 0, 1, 1),
+    ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
 ]
 POOLS = [  # x, window, stride, padding, dilation, ceil_mode
     ((2, 3, 33), 2, None, 0, 1, False),
@@ -196,11 +199,26 @@ def test_global_pooling(device: Any, mode: str) -> None:
     assert kept.shape == (2, 3, 1, 1)
 
 
-def test_nan_and_infinity_stay_where_they_are(device: Any) -> None:
-    x, w = draw(1, 2, 6, 20), draw(16, 2, 3, 3)
+@pytest.mark.parametrize("channels", [2, 32])
+def test_nan_and_infinity_stay_where_they_are(device: Any, channels: int) -> None:
+    x, w = draw(1, channels, 6, 19), draw(channels + 14, channels, 3, 3)
     x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
     y = conv(tensor(x), tensor(w), padding=1)
     np.testing.assert_array_equal(np.isfinite(device.values([y])[0]), np.isfinite(REFERENCE.values([y])[0]))
+
+
+@pytest.mark.parametrize("channels", [31, 32])
+def test_a_second_run_gives_the_same_bits(device: Any, channels: int) -> None:
+    x, w = draw(3, channels, 7, 9), draw(33, channels, 3, 3)
+    g = draw(3, 33, 7, 9)
+
+    def run() -> Any:
+        inputs = [tensor(x), tensor(w)]
+        y = conv(*inputs, padding=1)
+        return device.values([y, *gradients(y, inputs, tensor(g))])
+
+    for a, b in zip(run(), run(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_empty_batches(device: Any) -> None:
