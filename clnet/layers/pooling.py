@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..config import choice, field
 from ..ops.conv import per_axis
-from ..ops.pool import avg_pool, global_pool, max_pool
+from ..ops.pool import avg_pool, global_pool, max_pool, max_pool_indices
 from ..ops.resize import adaptive_avg_pool
 from .base import Layer
 from .fields import Amount, Size
@@ -33,9 +33,11 @@ class _MaxPool(_Pool):
 
     dilation: Size = field(1, doc="distance between the elements of a window")
     ceil_mode: bool = field(False, doc="whether a last, partial window counts")
+    return_indices: bool = field(False, doc="whether the place of each maximum is returned too, row-major among the positions of x")
 
     def forward(self, x: Any) -> Any:
-        return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        how = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        return (max_pool(x, *how), max_pool_indices(x, *how)) if self.return_indices else max_pool(x, *how)
 
 
 class MaxPool2d(_MaxPool):

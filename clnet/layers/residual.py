@@ -159,6 +159,58 @@ class InvertedResidual(Layer):
         return x + y if self.stride == 1 and x.shape[1] == self.out_channels else y
 
 
+class RepConv2d(Layer):
+    """y = act(BN₃(W₃ ∗ x) + BN₁(W₁ ∗ x) + BN(x)), the last where the shape stays; in evaluation one convolution: act(b + W ∗ x)
+
+    x (N, in_channels, H, W), W₃ 3×3 and W₁ 1×1 (out_channels, in_channels / groups), y (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉). With
+    s = γ / √(σ² + ε) of each branch W = Σ s · W_branch, b = Σ β − s μ; the last branch's W is the identity.
+    Paper: Ding et al. 2021, arXiv:2101.03697.
+    """
+
+    spec_name = "RepConv2d"
+    aliases = ("RepVGGBlock",)
+    family = "blocks"
+    in_channels: int | None = bound(doc="channels of the input")
+    out_channels: int = positive(doc="channels of the output")
+    stride: int = positive(1, doc="distance between windows")
+    groups: int = positive(1, doc="groups of channels that do not mix")
+    activation: Act = field(None, doc="name of the function applied last; None: identity")
+    signature = IMAGE
+    examples = [(dict(in_channels=2, out_channels=2, groups=2), [(2, 2, 3, 4)]), (dict(out_channels=3, stride=2, activation="tanh"), [(2, 2, 4, 3)])]
+
+    def setup(self, new: New) -> None:
+        c, out = self.in_channels or 0, self.out_channels
+        self.conv3, self.bn3 = conv_norm(c, out, 3, self.stride, self.groups)
+        self.conv1, self.bn1 = conv_norm(c, out, 1, self.stride, self.groups)
+        self.bn = BatchNorm(c) if self.stride == 1 and c == out else None
+
+    def forward(self, x: Any) -> Any:
+        if not self.training:
+            weight, bias = self.fused()
+            return activation(self.activation)(F.conv(x, weight, bias, self.stride, 1, groups=self.groups))
+        y = self.bn3(self.conv3(x)) + self.bn1(self.conv1(x))
+        return activation(self.activation)(y if self.bn is None else y + self.bn(x))
+
+    def fused(self) -> tuple[Any, Any]:
+        """(W, b) of the one convolution that evaluation runs."""
+        w3, w1 = self.conv3.weight, self.conv1.weight
+        branches = [(w3, self.bn3), (_centred(w1), self.bn1)]
+        if self.bn is not None:
+            out, c = w1.shape[:2]
+            own = F.equal(F.reshape(F.arange(n=out, dtype="int32") % c, (out, 1)), F.arange(n=c, dtype="int32"))
+            branches.append((_centred(F.reshape(F.cast(own, w1.dtype), w1.shape)), self.bn))
+        weight, bias = 0.0, 0.0
+        for w, norm in branches:
+            scale = norm.weight * F.rsqrt(norm.running_var + norm.eps)
+            weight, bias = weight + w * F.reshape(scale, (-1, 1, 1, 1)), bias + (norm.bias - norm.running_mean * scale)
+        return weight, bias
+
+
+def _centred(w: Any) -> Any:
+    """A 1×1 kernel in the middle of a 3×3 one."""
+    return F.pad(w, (0, 0, 1, 1), (0, 0, 1, 1))
+
+
 class ResidualDenseBlock(Layer):
     """y = x + s · x₅, x_k = act(W_k ∗ [x, x₁, …, x_{k−1}] + b_k), act leaky but the identity for x₅
 

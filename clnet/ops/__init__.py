@@ -89,7 +89,7 @@ from .pointwise import (
     where,
     zeros,
 )
-from .pool import avg_pool, global_pool, max_pool
+from .pool import avg_pool, global_pool, max_pool, max_pool_indices
 from .random import bernoulli, philox
 from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin

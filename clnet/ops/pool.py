@@ -18,7 +18,7 @@ from ..spec import Spec, accept
 from ..tensor import Tensor, as_tensor, constant
 from .conv import out_sizes, padding_sides, per_axis
 from .conv_geometry import launch_pool
-from .pointwise import arange, cast, equal, maximum, minimum, where
+from .pointwise import arange, cast, equal, floordiv, maximum, minimum, where
 from .reduce import max, mean, positions, sum
 from .view import expand, fold_windows, getitem, pad, reshape, windows
 
@@ -231,6 +231,21 @@ def max_pool(x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: 
     """
     x, how, _ = _settings("max_pool", x, size, stride, padding, dilation, ceil_mode)
     return _max_pool(x, **how)
+
+
+def max_pool_indices(x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Tensor:
+    """i[n, c, p] = row-major place among the S of x[n, c] where max_pool finds its maximum, the first one; int64
+
+    Shapes, settings and errors as max_pool.
+    """
+    x, how, _ = _settings("max_pool_indices", x, size, stride, padding, dilation, ceil_mode)
+    number = cast(_max_pool_index(x, **how), "int64")
+    places, total, step = number.shape[2:], constant(0, "int64"), 1
+    for a in reversed(range(len(places))):
+        window = reshape(arange(n=places[a], dtype="int64"), (places[a], *(1,) * (len(places) - a - 1)))
+        total = total + (window * how["stride"][a] - how["low"][a] + number % how["size"][a] * how["dilation"][a]) * step
+        number, step = floordiv(number, how["size"][a]), step * x.shape[2 + a]
+    return total
 
 
 def avg_pool(x: Any, size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:

@@ -212,3 +212,25 @@ def test_conv_lstm_continues_a_sequence() -> None:
     rest, h2, c2 = (value(t) for t in layer(x[:, 2:], *state))
     for a, b in ((rest, whole[:, 2:]), (h2, h), (c2, c)):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("fields", [dict(out_channels=4, groups=2), dict(out_channels=3, stride=2)])
+def test_fused_convolution_is_the_sum_of_its_branches(fields: Any, device: Any) -> None:
+    layer, x = layers.RepConv2d(in_channels=4, **fields), image(3, 4, 5, 4)
+    for _ in range(3):
+        layer(x * 2 + 1)
+    fused = layer.eval()(x)
+    parts = [norm(conv(x)) for conv, norm in ((layer.conv3, layer.bn3), (layer.conv1, layer.bn1))]
+    parts += [layer.bn(x)] if layer.bn else []
+    np.testing.assert_allclose(fused.numpy(), sum(p.numpy() for p in parts), atol=1e-5)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("cls", "shape", "how"), [
+    (layers.MaxPool2d, (2, 3, 7, 6), dict(kernel_size=3, stride=2, padding=1)), (layers.MaxPool2d, (1, 2, 7, 5), dict(kernel_size=(2, 1), dilation=2)),
+    (layers.MaxPool3d, (1, 2, 4, 5, 6), dict(kernel_size=2, ceil_mode=True))])
+def test_max_pooling_says_where_its_maxima_are(cls: Any, shape: Any, how: Any, device: Any) -> None:
+    x = image(*shape)
+    y, where = (t.numpy() for t in cls(return_indices=True, **how)(x))
+    assert where.dtype == np.int64 and (np.take_along_axis(x.reshape(*shape[:2], -1), where.reshape(*shape[:2], -1), 2).reshape(y.shape) == y).all()

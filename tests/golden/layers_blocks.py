@@ -70,6 +70,11 @@ def inverted(c: Any, x: Any, p: Any) -> Any:
     return _normed(F.conv2d(y, p["conv.1.weight"]), p, "conv.2")
 
 
+def rep_conv(c: Any, x: Any, p: Any) -> Any:
+    y = sum(_normed(F.conv2d(x[0], p[f"conv{k}.weight"], None, c.stride, k // 2, groups=c.groups), p, f"bn{k}") for k in (1, 3))
+    return ACT[c.activation](y if c.bn is None else y + _normed(x[0], p, "bn"))
+
+
 def rdb(c: Any, x: Any, p: Any, prefix: str = "") -> Any:
     known = [x[0]]
     for k in range(5):
@@ -93,6 +98,7 @@ RULES = {
     "Transition": transition,
     "SqueezeExcitation": squeeze,
     "InvertedResidual": inverted,
+    "RepConv2d": rep_conv,
     "ResidualDenseBlock": rdb,
     "RRDB": rrdb,
 }
