@@ -11,7 +11,7 @@ from .. import init
 from .. import ops as F
 from ..config import bound, choice, field, fraction, positive
 from ..errors import ConfigError, ShapeError
-from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, rnn_cell, valid_steps, zero_state
+from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, reverse_sequences, rnn_cell, zero_state
 from ..spec import is_float
 from .base import Layer, New
 from .fields import Child
@@ -39,8 +39,8 @@ class _Level(Layer):
             values[h : 2 * h] += self.forget_bias
             self.b_ih, self.b_hh = new.value(values, role="bias"), new.weight(rows, fan_in=h, role="bias")
 
-    def forward(self, cell: Any, x: Any, state: Any, lengths: Any = None) -> Any:
-        return recur(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh, lengths=lengths)
+    def forward(self, cell: Any, x: Any, state: Any, lengths: Any = None, reverse: bool = False) -> Any:
+        return recur(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh, reverse, lengths)
 
 
 def states_and_lengths(who: str, x: Any, given: tuple[Any, ...], lengths: Any) -> tuple[tuple[Any, ...], Any]:
@@ -80,13 +80,16 @@ class _Recurrent(Layer):
         self.layers = [_Level(n, self.hidden_size, self.gates, self.bias, forget) for n in sizes]
         self.drop = Dropout(p=self.dropout)
 
-    def forward(self, x: Any, *states: Any, lengths: Any = None) -> Any:  # type: ignore[override]
-        """Integer or bool inputs are the lengths (N) or the mask (N, T) of the steps that count; float ones are the initial state."""
+    def forward(self, x: Any, *states: Any, lengths: Any = None, reverse: bool = False) -> Any:  # type: ignore[override]
+        """Integer or bool inputs are the lengths (N) or the mask (N, T) of the steps that count; float ones are the initial state.
+
+        reverse   walk from the last step to the first; outputs keep their place in time
+        """
         states, lengths = states_and_lengths(type(self).__name__, x, states, lengths)
         first = self._initial(x, list(states))
         y, last = F.permute(x, 1, 0, 2), []
         for k, (level, state) in enumerate(zip(self.layers, first, strict=True)):
-            y, end = level.forward(self.cell, self.drop(y) if k else y, state, lengths)
+            y, end = level.forward(self.cell, self.drop(y) if k else y, state, lengths, reverse)
             last.append(end)
         end = last[-1][0] if isinstance(last[-1], tuple) else last[-1]
         out = F.permute(y, 1, 0, 2) if self.return_sequences else end
@@ -208,11 +211,12 @@ class Bidirectional(Layer):
         states, lengths = states_and_lengths("Bidirectional", x, states, lengths)
         back: Any = self.backward_layer or self.mirror
         half = len(states) // 2
-        # A flipped sequence starts with the steps that do not count: there the state waits, as the mask says.
-        mask = lengths if lengths is None or lengths.dtype == "bool" else F.transpose(valid_steps(lengths, x.shape[1]))
-        a, *first = _several(self.layer(x, *states[:half], lengths=mask))
-        b, *last = _several(back(F.flip(x, 1), *states[half:], lengths=None if mask is None else F.flip(mask, 1)))
-        b = F.flip(b, 1) if self.layer.return_sequences else b  # type: ignore[attr-defined]
+        a, *first = _several(self.layer(x, *states[:half], lengths=lengths))
+        if lengths is None or lengths.dtype == "bool":
+            b, *last = _several(back(x, *states[half:], lengths=lengths, reverse=True))
+        else:  # with each sequence turned round within its length the walk is one op
+            b, *last = _several(back(reverse_sequences(x, lengths), *states[half:], lengths=lengths))
+            b = reverse_sequences(b, lengths) if self.layer.return_sequences else b  # type: ignore[attr-defined]
         merged = {"concat": lambda: F.concat([a, b], -1), "sum": lambda: a + b, "mul": lambda: a * b, "ave": lambda: (a + b) * 0.5}
         out = (merged[self.merge](),) if self.merge else (a, b)
         return (*out, *first, *last) if len(out) + len(first) > 1 else out[0]

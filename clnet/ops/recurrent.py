@@ -15,7 +15,7 @@ from ..op import Case, composite
 from ..tensor import Tensor
 from .copy import concat, split, stack
 from .matmul import linear
-from .pointwise import relu, sigmoid, tanh, where, zeros
+from .pointwise import arange, cast, equal, relu, sigmoid, tanh, where, zeros
 from .reduce import sum
 from .view import reshape, transpose
 
@@ -201,9 +201,19 @@ def _tile(rows: int, vectors: int, across: int, registers: int) -> tuple[int, in
     return min(fits or [(1, 1)], key=lambda c: cycles(*c))
 
 
-def recurrence(cell: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = None, reverse: bool = False) -> tuple[Tensor, Slots]:
-    """(h of every step (T, B, H), the last state): xp (T, B, G·H) the projected input, state of (B, H) each, w_hh (G·H, H), b_hh (G·H)."""
+def recurrence(cell: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = None, reverse: bool = False,
+               lengths: Any = None) -> tuple[Tensor, Slots]:
+    """(h of every step (T, B, H), the last state): xp (T, B, G·H) the projected input, state of (B, H) each, w_hh (G·H, H), b_hh (G·H).
+
+    lengths   (B) integers, with reverse=False: outputs from there on are 0, the last state is that of step lengths − 1. The loop runs on
+              over inputs of 0, whose results nothing takes: for cells whose state stays bounded
+    """
     kind = CELLS[cell]
     bias = zeros(w_hh.shape[:1], w_hh.dtype) if b_hh is None else b_hh
-    y = _recurrence(xp, stack(state), w_hh, bias, cell=cell, reverse=reverse)
-    return y[0], [y[k, 0 if reverse else -1] for k in range(kind.states)]
+    if lengths is None:
+        y = _recurrence(xp, stack(state), w_hh, bias, cell=cell, reverse=reverse)
+        return y[0], [y[k, 0 if reverse else -1] for k in range(kind.states)]
+    t, end = reshape(arange(n=xp.shape[0], dtype="int32"), (-1, 1, 1)), reshape(cast(lengths, "int32"), (1, -1, 1))
+    y = _recurrence(where(t < end, xp, 0.0), stack(state), w_hh, bias, cell=cell, reverse=False)
+    last = [sum(where(equal(t, end - 1), y[k], 0.0), 0) for k in range(kind.states)]
+    return where(t < end, y[0], 0.0), [where(end[0] > 0, new, old) for new, old in zip(last, state, strict=True)]

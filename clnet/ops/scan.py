@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ConfigError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .copy import stack
+from .index import gather
 from .matmul import linear
 from .pointwise import arange, where
 from .recurrent import CELLS, recurrence
@@ -118,18 +119,18 @@ def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_
     """A recurrent layer over time-major x (T, B, in): outputs h (T, B, H) and the last state.
 
     cell   rnn_cell, relu_cell, lstm_cell, gru_cell or a function like them
-    The input projection is one product for all steps. Without lengths the loop is one op, and one launch where the weights fit
-    the cache of a core; with lengths, or with a cell of the user's, it is recorded step by step.
+    The input projection is one product for all steps. The loop is one op, and one launch where the weights fit the cache of a core;
+    with a mask, lengths in reverse (or of relu_cell), or a cell of the user's it is recorded step by step.
     """
     x = as_tensor(x)
     if x.ndim != 3:
         raise ShapeError(f"recur: expected x (T, B, in), time first; got {x.shape}.")
     xp, kind = linear(x, w_ih, b_ih), KINDS.get(cell)
-    if kind and lengths is None:
+    if kind and (lengths is None or _at_the_end(as_tensor(lengths), kind, reverse)):
         several = isinstance(state, (tuple, list))
         before = [as_tensor(s) for s in (state if several else (state,))]
         _check_cell("recur", CELLS[kind].gates, xp, before[0], as_tensor(w_hh))
-        ys, last = recurrence(kind, xp, before, as_tensor(w_hh), b_hh, reverse)
+        ys, last = recurrence(kind, xp, before, as_tensor(w_hh), b_hh, reverse, lengths)
         return ys, tuple(last) if several else last[0]
 
     def step(s: Any, xp_t: Tensor) -> tuple[Any, Tensor]:
@@ -138,6 +139,20 @@ def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_
 
     last, ys = scan(step, state, xp, reverse, lengths)
     return ys, last
+
+
+def _at_the_end(lengths: Tensor, kind: str, reverse: bool) -> bool:
+    """Whether what does not count lies behind what does, and the state stays finite there: relu's may grow without bound."""
+    return lengths.dtype != "bool" and not reverse and kind != "relu"
+
+
+def reverse_sequences(x: Any, lengths: Any) -> Tensor:
+    """y[n, t] = x[n, lengths[n] − 1 − t] for t < lengths[n], x[n, t] beyond: each sequence backwards. x (N, T, …), lengths (N) integers."""
+    x = as_tensor(x)
+    n, count = x.shape[:2]
+    t, end = arange(n=count, dtype="int32"), reshape(as_tensor(lengths).astype("int32"), (n, 1))
+    row = where(t < end, end - 1 - t, t) + reshape(arange(n=n, dtype="int32"), (n, 1)) * count
+    return reshape(gather(reshape(x, (n * count, -1)), reshape(row, (-1,))), x.shape)
 
 
 def zero_state(cell: Callable[..., Any], batch: int, size: int, dtype: str = "float32") -> Any:
