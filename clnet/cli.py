@@ -1,4 +1,4 @@
-"""The `clnet` command: devices, doctor, train, status, parity, bench, report, lab, cache."""
+"""The `clnet` command: devices, doctor, train, status, parity, bench, report, tune, lab, cache."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def parser() -> argparse.ArgumentParser:
     _parity_options(add("parity", _parity, "compare a model or layer with the float64 reference, layer by layer"))
     _bench_options(add("bench", _bench, "time ops and training steps against NumPy and PyTorch"))
     _report_options(add("report", _report, "train, check, compare and time in short forms; write one HTML page"))
+    tune = add("tune", _tune, "measure on this machine what the defaults only estimate, and keep it in the user's folder")
+    tune.add_argument("--placement", action="store_true", help="up to which size the host answers a call on arrays sooner than the device")
+    tune.add_argument("--only", default="", metavar="NAME", help="only ops whose name contains this")
+    _device_option(tune)
     lab = add("lab", _lab, "open the notebooks in JupyterLab, on this machine only")
     lab.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
     lab.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
@@ -141,6 +145,12 @@ def _parity(args: argparse.Namespace) -> int:
     from .workbench import parity
 
     return parity.main(args.model, _use(args.device), args.folder, html=args.html, shape=args.shape)
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from .workbench import tune
+
+    return tune.placement(_use(args.device), args.only)
 
 
 def _bench(args: argparse.Namespace) -> int:

@@ -46,6 +46,9 @@ class NumpyEngine:
         """The values, at the precision of this engine; nothing is stored."""
         return self._evaluate(tensors)
 
+    def on_host(self, t: Tensor) -> None:
+        """Everything runs on the host anyhow."""
+
     def finish(self) -> None:
         """Nothing is ever in flight."""
 
