@@ -5,8 +5,9 @@ One rule says how much of x[h] there is in y[i] along an axis of n, resized to m
     nearest   1 for h = ⌊t⌋, t = i n / m                  linear    max(0, 1 − |t − h|), t = ((2 i + 1) n / m − 1) / 2, clipped to [0, n − 1]
     area      1 / (z − s) for s ≤ h < z, s = ⌊i n / m⌋, z = ⌈(i + 1) n / m⌉        corners   as linear, t = i (n − 1) / (m − 1)
 
-Loads are views (⌊(a i + b) / c⌋ is "repeat c times, take every a-th from b"), so a resize melts into whoever reads it. The
-elements that h went to lie side by side as well, at ⌊(c h + …) / a⌋: the adjoint gathers them in their order, nothing races.
+Repeating pixels and taking every r-th are views, and melt into whoever reads them. The elements that h went to lie side by side, at
+⌊(c h + …) / a⌋ and on: the adjoint gathers them in their order, nothing races. The formulas over views (⌊(a i + b) / c⌋ is "repeat c
+times, take every a-th from b") serve where the kernel of resample.cl does not suit.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from .reduce import sum
 from .view import _crop, expand, getitem, pad, permute, reshape, windows
 
 RULES = ("nearest", "linear", "corners", "area")
+MOST_TAPS = 64  # weights that a work-item of the kernel keeps; longer sums are formulas
+GPU_GROUP = 256
 UNROLLED = 4  # taps that are written out, so that they stay part of a map
 
 
@@ -100,8 +103,9 @@ def _infer(x: Spec, *, rule: str, n: int, m: int) -> Spec:
 
 
 def _samples(adjoint: bool) -> list[Case]:
-    sizes = (("linear", 5, 8), ("area", 7, 3), ("nearest", 4, 6), ("corners", 3, 7), ("linear", 9, 4), ("corners", 1, 3), ("corners", 4, 1), ("area", 2, 5))
-    return [Case(((2, m if adjoint else n, 3),), dict(rule=r, n=n, m=m)) for r, n, m in sizes]
+    sizes = (("linear", 5, 8, 2, 3), ("area", 7, 3, 2, 3), ("nearest", 4, 6, 2, 3), ("corners", 3, 7, 2, 3), ("linear", 9, 4, 2, 3), ("corners", 1, 3, 2, 3),
+             ("corners", 4, 1, 2, 3), ("area", 2, 5, 2, 3), ("linear", 3, 5, 40, 1), ("area", 5, 2, 3, 37), ("linear", 50, 3, 1, 21))
+    return [Case(((a, m if adjoint else n, d),), dict(rule=r, n=n, m=m)) for r, n, m, a, d in sizes]
 
 
 def _taps(x: Tensor, a: int, b: int, c: int, taps: int, count: int) -> Tensor:
@@ -139,16 +143,43 @@ def _banded(x: Tensor, adjoint: bool, rule: str, n: int, m: int) -> Tensor:
 
 
 _resample: Op = Op(
-    "resample", "kernel", _infer, lambda x, *, rule, n, m: _applied(_matrix(rule, n, m), x), ("x",), accepts="float", samples=lambda: _samples(False),
+    "resample", "kernel", _infer, lambda x, *, rule, n, m: _applied(_matrix(rule, n, m), x), ("x",), "resample.cl", accepts="float",
+    samples=lambda: _samples(False),
     define=lambda x, **how: _banded(x, False, **how), family="sample", cost=8,
     doc="y[a, i, d] = Σ over h of w(i, h) · x[a, h, d], by the rule of resizing n to m",
     vjp=lambda g, y, x, **how: _resample_adjoint(g, **how))
 _resample_adjoint: Op = Op(
     "resample_adjoint", "kernel", lambda g, *, rule, n, m: Spec((g.shape[0], n, g.shape[2]), g.dtype),
-    lambda g, *, rule, n, m: _applied(_matrix(rule, n, m).T, g), ("g",), accepts="float", samples=lambda: _samples(True),
+    lambda g, *, rule, n, m: _applied(_matrix(rule, n, m).T, g), ("g",), "resample.cl", accepts="float", samples=lambda: _samples(True),
     define=lambda g, **how: _banded(g, True, **how), family="sample", cost=8,
     doc="x[a, h, d] = Σ over i of w(i, h) · g[a, i, d]: the adjoint of resample",
     vjp=lambda u, y, g, **how: _resample(u, **how))
+
+
+def _launch(adjoint: bool) -> Any:
+    def launch(device: Any, operands: Any, *, rule: str, n: int, m: int) -> Any:
+        from ..engine.codegen import Stage
+
+        (a, b, c, taps), (pa, pb, pc) = _band(rule, n, m, adjoint), _places(rule, n, m)
+        (batch, start, width), count = operands[0].shape, n if adjoint else m
+        if taps > MOST_TAPS or (rule == "nearest" and not adjoint):
+            return None
+        defines = {"RULE": {"corners": "LINEAR"}.get(rule, rule.upper()), "BACK": int(adjoint), "X": "g" if adjoint else "x", "N": n, "M": m, "A": f"({a})",
+                   "B": f"({b})", "C": c, "TAPS": taps, "PA": pa, "PB": f"({pb})", "PC": pc, "BATCH": batch, "FROM": start, "COUNT": count,
+                   "WIDTH": width, "GPU": int(device.kind == "gpu")}
+        domain = (batch, count, width)
+        if device.kind == "gpu":
+            return [Stage("resample", defines, (-(-math.prod(domain) // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), domain)]
+        lanes = device.vector_width * 4 // max(4, np.dtype(operands[0].dtype).itemsize)
+        lanes = lanes if width >= lanes else 1
+        rows = batch * count if lanes > 1 else batch
+        chunk = -(-rows // max(1, min(rows, device.compute_units * 4, math.prod(domain) // 4096)))
+        return [Stage("resample", {**defines, "CHUNK": chunk}, (-(-rows // chunk),), (1,), domain, lanes)]
+
+    return launch
+
+
+_resample.launch, _resample_adjoint.launch = _launch(False), _launch(True)
 
 
 # --- axes
