@@ -10,7 +10,7 @@ from typing import Any
 
 FILE = "conv_winograd.cl"
 TUNED = dict(
-    channels=32,        # fewer channels, of data or of results, than this: the transforms cost more than they save
+    channels=16,        # fewer channels, of data or of results, than this: the transforms cost more than they save
     block=512 * 1024,   # [bytes] transformed data and results of a work-item: they should stay in L2
     sums=288 * 1024,    # [bytes] sums of a work-item of the weight gradient
     tiles=56,           # tiles of a block of it: so often are sums used between load and store

@@ -31,7 +31,7 @@ CONVOLUTIONS = [
     ((2, 5, 7, 7), (9, 5, 1, 1), 2, 0, 1, 1),
     ((1, 3, 1, 1), (4, 3, 3, 3), 1, 1, 1, 1),
     ((1, 3, 4, 5, 6), (5, 3, 2, 3, 3), (1, 2, 1), 1, 1, 1),
-    ((3, 32, 3, 5), (33, 32, 3, 3), 1, 1, 1, 1),        # from 32 channels on: tiles of 2 x 2, rows of them across images
+    ((3, 16, 3, 5), (33, 16, 3, 3), 1, 1, 1, 1),        # from 16 channels on: tiles of 2 x 2, rows of them across images
     ((1, 47, 7, 29), (32, 47, 3, 3), 1, 0, 1, 1),
     ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
 ]
@@ -199,7 +199,7 @@ def test_global_pooling(device: Any, mode: str) -> None:
     assert kept.shape == (2, 3, 1, 1)
 
 
-@pytest.mark.parametrize("channels", [2, 32])
+@pytest.mark.parametrize("channels", [2, 16])
 def test_nan_and_infinity_stay_where_they_are(device: Any, channels: int) -> None:
     x, w = draw(1, channels, 6, 19), draw(channels + 14, channels, 3, 3)
     x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
@@ -207,7 +207,7 @@ def test_nan_and_infinity_stay_where_they_are(device: Any, channels: int) -> Non
     np.testing.assert_array_equal(np.isfinite(device.values([y])[0]), np.isfinite(REFERENCE.values([y])[0]))
 
 
-@pytest.mark.parametrize("channels", [31, 32])
+@pytest.mark.parametrize("channels", [15, 16])
 def test_a_second_run_gives_the_same_bits(device: Any, channels: int) -> None:
     x, w = draw(3, channels, 7, 9), draw(33, channels, 3, 3)
     g = draw(3, 33, 7, 9)
