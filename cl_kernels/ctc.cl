@@ -52,10 +52,11 @@ INLINE bool sound(__global const int* restrict mine, const long count, const lon
 // Whether state s may follow s - 2: a label that differs from the one before.
 INLINE bool skips(__global const int* restrict mine, const size_t s) { return (s & 1) && s > 1 && mine[s >> 1] != BLANK && mine[s >> 1] != mine[(s >> 1) - 1]; }
 
+// The largest term counts 1, so that two exponentials do; terms that cannot be cost none.
 INLINE T log_sum(const T a, const T b, const T c) {
-    const T top = max(max(a, b), c), shift = top - top == 0 ? top : (T)(0);
-    const T sum = exp(a - shift) + exp(b - shift) + exp(c - shift);
-    return sum == 0 ? (T)(-INFINITY) : shift + log(sum);
+    const T high = max(a, b), top = max(high, c), low = min(a, b), middle = min(high, c), all = a + b + c;
+    if (all != all || top == -INFINITY) return all;
+    return top + log(1 + (low == -INFINITY ? (T)(0) : exp(low - top)) + (middle == -INFINITY ? (T)(0) : exp(middle - top)));
 }
 
 #if STAGE != SCATTER
