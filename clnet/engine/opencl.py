@@ -14,7 +14,7 @@ from ..errors import DTypeError, ShapeError
 from ..spec import Spec, np_dtype
 from ..tensor import Tensor, eager
 from . import graph as graphs
-from . import place
+from . import place as placement
 from .device import Device, check_not_forked
 from .faults import translated
 from .memory import Block, Pool
@@ -121,7 +121,7 @@ class OpenCLEngine:
 
     def on_host(self, t: Tensor) -> np.ndarray[Any, Any] | None:
         """The value, where it was measured that the host is sooner done with a call on host arrays; else None."""
-        return place.on_host(t, self)
+        return placement.on_host(t, self)
 
     def upload(self, leaf: Tensor) -> Block:
         """The block that holds a leaf here, filled on first use."""
