@@ -42,43 +42,14 @@
 #ifndef GRADIENTS
 #define GRADIENTS 3
 #endif
-#define MOST 10.0f              // score - lse is at most 0 but for rounding; an lse of other scores shall not overflow
 
 #include "include/tile.h"
+#include "include/attention.h"
 
 #define DP ((D + VW - 1) / VW * VW)             // features padded to whole vectors
 #define EP ((E + VW - 1) / VW * VW)
-#define SHARE (H / HK)                          // query heads of a key head
 #define LINE __attribute__((aligned(64)))
 
-// Keys that query t may attend to: the first so many.
-INLINE size_t limit(const size_t t) {
-#if CAUSAL
-    const long n = (long)t + 1 + KEYS - QUERIES;
-    return n < 0 ? 0 : min((size_t)n, (size_t)KEYS);
-#else
-    return KEYS;
-#endif
-}
-
-// The largest limit of `rows` queries from t on, counted from key j0, at most `most`.
-INLINE size_t reach(const size_t t, const size_t rows, const size_t j0, const size_t most) {
-    const size_t n = limit(min(t + rows, (size_t)QUERIES) - 1);
-    return n <= j0 ? 0 : min(n - j0, most);
-}
-
-#if MASKED
-#define MASK(t, j) mask + n * MASK_N + h * MASK_H + (t) * MASK_T + (j) * MASK_S
-#else
-#define MASK(t, j) 0
-#endif
-#if MASKED == 1
-#define MASK_POINTER __global const uchar* restrict
-#elif MASKED == 2
-#define MASK_POINTER __global const T* restrict
-#else
-#define MASK_POINTER const T*
-#endif
 // Applies the mask m to the scores of a query with `valid` keys; those up to n (whole vectors) become -INFINITY.
 INLINE void mask_scores(T* restrict s, const size_t valid, const size_t n, MASK_POINTER m) {
     size_t i = 0;
@@ -91,8 +62,6 @@ INLINE void mask_scores(T* restrict s, const size_t valid, const size_t n, MASK_
     for (i = valid; i % VW && i < n; i++) s[i] = -INFINITY;
     for (; i < n; i += VW) VSTORE_P(VSPLAT(-INFINITY), s + i);
 }
-
-INLINE T finite_or_0(const T x) { return x - x == 0 ? x : 0; }
 
 INLINE void clear(T* restrict to, const size_t n) {
     for (size_t i = 0; i < n; i += VW) VSTORE_P(VSPLAT(0), to + i);

@@ -13,6 +13,8 @@ KEEP = 48 * 1024  # [floats] of them for the gradient of queries, up to which on
 BLOCK = 64  # queries and keys of a block of the gradients
 KEYS = 256  # keys of a block forward
 CHUNK = 256  # queries of a work-item forward
+TILE = 32  # queries and keys of a work-group's tile on a GPU: 64 items; wider features take smaller ones
+WIDEST = 256  # features of a head: beyond, blocks and registers run out
 AXES = {"q": ("N", "H", "T", "D"), "k": ("N", "H", "S", "D"), "v": ("N", "H", "S", "E"), "mask": ("N", "H", "T", "S"),
         "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H")}
 PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A"}
@@ -25,13 +27,16 @@ def forward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: f
     if not _suits(device, operands):
         return None
     n, h, t, d, _, s, e = _sizes(operands)
+    at = n * t * h * e
+    if device.kind == "gpu":
+        return [_gpu_stage(device, "forward", operands, causal, scale, t, n * h, (at + n * h * t,), LSE_AT=f"{at}ul")]
     mr, nr = _tile(device)
     chunk = _up(min(CHUNK, t, max(2 * mr, n * h * t // (4 * device.compute_units))), mr)
     keys = _up(min(KEYS, s), nr)
     while keys > nr and chunk * (d + e) + keys * (d + e) > PRIVATE:
         chunk, keys = max(mr, _up(chunk // 2, mr)), max(nr, _up(keys // 2, nr))
-    macros = dict(_macros(device, operands, causal, scale), BACKWARD=0, ROWS=chunk, BC=keys, LSE_AT=f"{n * t * h * e}ul")
-    return [Stage("forward", macros, (-(-t // chunk), n * h), (1, 1), domain=(n * t * h * (e + 1),), lanes=device.vector_width)]
+    macros = dict(_macros(device, operands, causal, scale), BACKWARD=0, ROWS=chunk, BC=keys, LSE_AT=f"{at}ul")
+    return [Stage("forward", macros, (-(-t // chunk), n * h), (1, 1), domain=(at + n * h * t,), lanes=device.vector_width)]
 
 
 def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> Any:
@@ -41,14 +46,17 @@ def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: 
     if not _suits(device, operands):
         return None
     n, h, t, d, hk, s, e = _sizes(operands)
+    at, end = n * t * h * d, n * t * h * d + n * s * hk * (d + e)
+    places = dict(DK_AT=f"{at}ul", DV_AT=f"{at + n * s * hk * d}ul")
+    if device.kind == "gpu":
+        return [_gpu_stage(device, "backward", operands, causal, scale, length, groups, (end,), GRADIENTS=which, **places)
+                for which, length, groups in ((1, t, n * h), (2, s, n * hk))]
     mr, nr = _tile(device)
     rows, keys = _up(min(BLOCK, t), mr), _up(min(BLOCK, s), nr)
-    at = n * t * h * d
-    macros = dict(_macros(device, operands, causal, scale), BACKWARD=1, BR=rows, BC=keys, DK_AT=f"{at}ul", DV_AT=f"{at + n * s * hk * d}ul")
-    size, lanes = at + n * s * hk * (d + e), device.vector_width
+    macros = dict(_macros(device, operands, causal, scale), BACKWARD=1, BR=rows, BC=keys, **places)
 
     def stage(gradients: int, part: int, parts: int) -> Any:
-        return Stage("backward", dict(macros, GRADIENTS=gradients, ROWS=part), (parts, n * hk), (1, 1), domain=(size,), lanes=lanes)
+        return Stage("backward", dict(macros, GRADIENTS=gradients, ROWS=part), (parts, n * hk), (1, 1), domain=(end,), lanes=device.vector_width)
 
     if _up(t, rows) * (h // hk) * d <= KEEP and (n * hk >= 2 * device.compute_units or max(t, s) <= 2 * BLOCK):
         return [stage(3, _up(t, rows), 1)]
@@ -58,9 +66,23 @@ def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: 
     return [stage(1, part, -(-t // part)), stage(2, part_keys, -(-s // part_keys))]
 
 
+def _gpu_stage(device: Any, kernel: str, operands: dict[str, Any], causal: bool, scale: float, length: int, heads: int,
+               domain: tuple[int, ...], **macros: Any) -> Any:
+    """A work-group for each tile of `length` rows (queries or keys) of each of `heads` heads."""
+    from ..engine.codegen import Stage
+
+    _, _, _, d, _, _, e = _sizes(operands)
+    tile = TILE
+    while tile > 8 and 4 * tile * (2 * d + 2 * e + 2 * tile + 6) > device.local_memory:
+        tile //= 2
+    items = (tile // 4) ** 2
+    defines = dict(_macros(device, operands, causal, scale), BACKWARD=int(kernel == "backward"), B=tile, **macros)
+    return Stage(kernel, defines, (-(-length // tile) * items, heads), (items, 1), domain=domain, file="attention_gpu.cl", final=True)
+
+
 def _suits(device: Any, operands: dict[str, Any]) -> bool:
     floats = {o.dtype for name, o in operands.items() if name != "mask" or o.dtype != "bool"}
-    return floats == {"float32"} and all(math.prod(o.shape) for o in operands.values()) and device.kind == "cpu"
+    return floats == {"float32"} and all(math.prod(o.shape) for o in operands.values()) and max(_sizes(operands)[3], _sizes(operands)[6]) <= WIDEST
 
 
 def _sizes(operands: dict[str, Any]) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
+from clnet.engine.opencl import OpenCLEngine
+from clnet.engine.reference import NumpyEngine
 from clnet.errors import ShapeError
 from clnet.ops.attention import attention
 from clnet.ops.scan import gru_cell, lstm_cell, recur, rnn_cell, scan, zero_state
@@ -55,6 +58,20 @@ def test_attention_is_pytorchs(device: Any, case: Any) -> None:
     near(y.numpy(), theirs.detach().numpy())
     for mine, leaf in zip(found, ts, strict=True):
         near(mine.numpy(), leaf.grad.numpy(), 1e-4)
+
+
+@pytest.mark.parametrize("case", CASES[1:5], ids=str)
+def test_the_gpu_kernels(device: Any, case: Any) -> None:
+    """Work-groups and local memory, on whatever device: the reference's values and gradients."""
+    if not hasattr(device, "plans"):
+        pytest.skip("the NumPy engine has no kernels")
+    n, h, hk, t, s, d, causal, masked = case
+    q, k, v, g = (tensor(normal(*shape)) for shape in ((n, h, t, d), (n, hk, s, d), (n, hk, s, d + 3), (n, h, t, d + 3)))
+    y = attention(q, k, v, mask=tensor(rng.random((t, s)) > 0.3) if masked else None, causal=causal)
+    outputs = [y, *gradients(y, [q, k, v], g)]
+    engine = OpenCLEngine(dataclasses.replace(device.device, kind="gpu", vector_width=1))
+    for mine, oracle in zip(engine.values(outputs), NumpyEngine().values(outputs), strict=True):
+        near(mine, oracle, 1e-4)
 
 
 def test_a_bias_of_the_scores_has_a_gradient(device: Any) -> None:
