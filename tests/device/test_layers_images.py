@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from clnet import layers
 from clnet import ops as F
 from clnet.errors import ConfigError, ShapeError
+from clnet.op import OPS
 from clnet.tensor import tensor
 from clnet.workbench import checks
 
@@ -38,6 +40,20 @@ def test_resize_reads_the_places_of_its_rule(n: int, m: int, mode: str, corners:
     f = (t - low)[:, None]
     want = x[:, :, low] * (1 - f) + x[:, :, np.minimum(low + 1, n - 1)] * f
     np.testing.assert_allclose(F.resize(x, (m, 2), mode, corners).numpy(), want, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "batch"), [("cpu", 33), ("gpu", 34)])
+@pytest.mark.parametrize("op", ["resample", "resample_adjoint"])
+@pytest.mark.device
+def test_resampling_with_the_geometry_of_every_device(op: str, kind: str, batch: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On whatever device there is. Batches differ, so that no plan is there already."""
+    launch, profile = OPS[op].launch, types.SimpleNamespace(kind=kind, compute_units=3, vector_width=4)
+    assert launch is not None
+    monkeypatch.setattr(OPS[op], "launch", lambda _, operands, **attrs: launch(profile, operands, **attrs))
+    for rule, n, m, d in (("linear", 7, 11, 1), ("linear", 7, 3, 13), ("corners", 4, 9, 1), ("area", 11, 4, 5), ("nearest", 5, 7, 3)):
+        how = dict(rule=rule, n=n, m=m)
+        result = checks.compare(lambda x, how=how: OPS[op](x, **how), [image(batch, m if op.endswith("adjoint") else n, d)], device)
+        assert result, f"{how}: {result}"
 
 
 @pytest.mark.parametrize(("n", "m"), [(7, 3), (5, 5), (3, 5), (12, 4), (10, 1), (11, 7)])
