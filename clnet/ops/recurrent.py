@@ -206,7 +206,7 @@ def recurrence(cell: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = 
     """(h of every step (T, B, H), the last state): xp (T, B, G·H) the projected input, state of (B, H) each, w_hh (G·H, H), b_hh (G·H).
 
     lengths   (B) integers, with reverse=False: outputs from there on are 0, the last state is that of step lengths − 1. The loop runs on
-              over inputs of 0, whose results nothing takes: for cells whose state stays bounded
+              over what follows, which must be finite, and nothing takes its results: for cells whose state stays bounded
     """
     kind = CELLS[cell]
     bias = zeros(w_hh.shape[:1], w_hh.dtype) if b_hh is None else b_hh
@@ -214,6 +214,6 @@ def recurrence(cell: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any = 
         y = _recurrence(xp, stack(state), w_hh, bias, cell=cell, reverse=reverse)
         return y[0], [y[k, 0 if reverse else -1] for k in range(kind.states)]
     t, end = reshape(arange(n=xp.shape[0], dtype="int32"), (-1, 1, 1)), reshape(cast(lengths, "int32"), (1, -1, 1))
-    y = _recurrence(where(t < end, xp, 0.0), stack(state), w_hh, bias, cell=cell, reverse=False)
+    y = _recurrence(xp, stack(state), w_hh, bias, cell=cell, reverse=False)
     last = [sum(where(equal(t, end - 1), y[k], 0.0), 0) for k in range(kind.states)]
     return where(t < end, y[0], 0.0), [where(end[0] > 0, new, old) for new, old in zip(last, state, strict=True)]

@@ -125,6 +125,8 @@ def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_
     x = as_tensor(x)
     if x.ndim != 3:
         raise ShapeError(f"recur: expected x (T, B, in), time first; got {x.shape}.")
+    if lengths is not None:  # padding may hold anything, NaN too: as 0 it does not reach the gradient of w_ih either
+        x = _hold(reshape(valid_steps(as_tensor(lengths), x.shape[0]), (-1,)), reshape(x, (-1, x.shape[2])), None).reshape(x.shape)
     xp, kind = linear(x, w_ih, b_ih), KINDS.get(cell)
     if kind and (lengths is None or _at_the_end(as_tensor(lengths), kind, reverse)):
         several = isinstance(state, (tuple, list))

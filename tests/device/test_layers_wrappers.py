@@ -90,6 +90,18 @@ def test_the_mask_of_masking_goes_into_recurrent_layers() -> None:
     np.testing.assert_allclose(y[1, [0, 2, 3]], values(rnn(x[1:, [0, 2, 3]]))[0], atol=1e-12)
 
 
+@pytest.mark.parametrize("cls", [layers.RNN, layers.LSTM, layers.GRU])
+def test_padding_may_hold_anything(cls: type[Layer]) -> None:
+    layer, x, lengths = cls(hidden_size=3), drawn(3, 4, 2), np.array([0, 2, 4], np.int32)
+    x[0], x[1, 2:] = np.nan, np.inf
+    for given in (lengths, np.arange(4) < lengths[:, None]):
+        y = layer(x, lengths=given)
+        slope = layer.backward(np.ones(y.shape, np.float32))
+        found = checks.oracle().values([y, slope, *(p.grad for p in layer.parameters())])
+        assert all(np.isfinite(v).all() for v in found)
+        assert (found[0][0] == 0).all() and (found[1][0] == 0).all()
+
+
 def test_states_go_through_both_walks() -> None:
     layer = layers.Bidirectional(layer=layers.LSTM(hidden_size=2, return_state=True), merge=None)
     x = drawn(3, 5, 2)
