@@ -1,16 +1,47 @@
 // matmul on GPUs: y(b, m, n) = epilogue( sum over k of x(b, m, k) * w(b, k, n) ), accumulated in T, in a fixed order.
 //
-// The generator prepends what matmul.cl says: PARAMS, BEGIN, T, VW, M N K, X_M X_K W_K W_N, X_BATCH(b), W_BATCH(b), EPILOGUE; and the
-// geometry of clnet/ops/matmul_gpu_geometry.py. Every element is stored exactly once.
+// The generator prepends what matmul.cl says (PARAMS, BEGIN, T, VW, M N K, X_M X_K W_K W_N, X_BATCH(b), W_BATCH(b), EPILOGUE), BATCH,
+// X_ALIGN and W_ALIGN: the elements to which an operand's first is aligned, and the numbers of clnet/ops/matmul_gpu_geometry.py, which says
+// when to use what. K may be cut into SPLIT parts of K_PART (for few tiles and long K): the parts go to the temporary memory `partial`, and
+//   PARTIAL(part, e)         element e = (batch M + m) N + n of a part
+//   RESULT(batch, m, n, v)   stores v there, or through EPILOGUE where K is whole
+// matmul_thin.cl is for few rows. VARIANTs:
 //
-// Grid (tiles * ITEMS, 1, batch), local size (ITEMS, 1, 1): one work-group for a BM x BN tile of y.
+// TILE. Grid (tiles * ITEMS, 1, BATCH * SPLIT), local size (ITEMS, 1, 1): one work-group for a BM x BN tile of y.
 //   Tiles are counted in stripes of STRIPE tiles along m, so that groups that run together share operands in the cache.
-//       for each block of BK along k
-//           xs[BK][BM], ws[BK][BN] in local memory, twice: the next block travels through registers during the products
-//           each item: TM x TN sums, in chunks of VW rows and VW columns that are BM / TM * VW (BN / TN * VW) apart
-//   Lanes load along the contiguous dimension of each operand, so all transpositions coalesce; any stride is right.
-//   Local memory 2 * BK * (BM + BN + 2 * VW) elements. Assumes VW divides TM and TN, LANES_N divides BN / TN,
-//   LANES_M divides BM / TM, BK BM BN each divide ITEMS, ITEMS divides BK * BM and BK * BN. Stores are scalar.
+//   Local memory holds STAGES blocks xs[BK][BM], ws[BK][BN]; while one is multiplied, later ones are on their way:
+//       ASYNC 0: through registers into the second of two (any device)
+//       ASYNC 1: copied by the memory system, STAGES - 1 blocks ahead (NVIDIA from compute capability 8.0: cp.async)
+//   Each item keeps TM x TN sums, in chunks of VW rows and VW columns that are BM / TM * VW (BN / TN * VW) apart; its next row and column of
+//   local memory are read before the current ones are multiplied, across the barrier too.
+//   Lanes load along the contiguous dimension of each operand, X_WIDE (W_WIDE) elements at once, so all transpositions coalesce.
+//   Results pass through local memory, one row of each item at a time, so that EPILOGUE loads and stores whole lines, whatever is fused.
+//   Local memory STAGES * BK * (BM + BN + 2 * VW) elements. Assumes VW divides TM and TN, LANES_N divides BN / TN, LANES_M divides BM / TM,
+//   BK even, WIDE 1 or 16 bytes (then aligned, and sizes and strides multiples of it), lines of a block divide ITEMS or the other way round.
+//
+// SUM, kernel matmul_sum. Grid (elements / 1024 * 256, 1, 1), local size 256: adds the SPLIT parts, in order.
+// TURN, kernel matmul_turn. Grid (rows / 32 * 256, K / 32, copies), local size 256: an operand that is contiguous along k is copied transposed,
+//   to turned_x or turned_w [copies][K][rows to a multiple of 4], where the product is long enough to repay it.
+
+#define TILE 1
+#define SUM 2
+#define TURN 3
+#ifndef VARIANT
+#define VARIANT TILE            // which of them
+#endif
+#ifndef SPLIT
+#define SPLIT 1                 // parts of K
+#endif
+#ifndef K_PART
+#define K_PART K                // their size, a multiple of BK
+#endif
+#ifndef STRIPE
+#define STRIPE 16               // tiles along m that are walked before the next along n
+#endif
+
+#define INSIDE(i, size, block) (((size) > 0 && (size) % (block) == 0) || (i) < (size))
+
+#if VARIANT == TILE
 
 #ifndef BM
 #define BM 64                   // tile of a work-group
@@ -19,7 +50,7 @@
 #define BN 64
 #endif
 #ifndef BK
-#define BK 16                   // depth of a block
+#define BK 8                    // depth of a block
 #endif
 #ifndef TM
 #define TM 4                    // tile of a work-item, multiples of VW
@@ -33,81 +64,242 @@
 #ifndef LANES_N
 #define LANES_N 8
 #endif
-#ifndef STRIPE
-#define STRIPE 16               // tiles along m that are walked before the next along n
+#ifndef ASYNC
+#define ASYNC 0                 // how blocks reach local memory
+#endif
+#ifndef STAGES
+#define STAGES 2                // blocks in local memory; 2 where ASYNC is 0
+#endif
+#ifndef X_WIDE
+#define X_WIDE 1                // elements of a load
+#endif
+#ifndef W_WIDE
+#define W_WIDE 1
+#endif
+#ifndef X_TURNED
+#define X_TURNED 0              // 1: x is read from turned_x
+#endif
+#ifndef W_TURNED
+#define W_TURNED 0
+#endif
+#if X_TURNED
+#undef X_ALIGN
+#define X_ALIGN 4
+#endif
+#if W_TURNED
+#undef W_ALIGN
+#define W_ALIGN 4
+#endif
+#if X_ALIGN % X_WIDE            // where an operand begins is known late: after the geometry
+#undef X_WIDE
+#define X_WIDE 1
+#endif
+#if W_ALIGN % W_WIDE
+#undef W_WIDE
+#define W_WIDE 1
 #endif
 
 #define ITEMS ((BM / TM) * (BN / TN))
 #define XS_K (BM + VW)          // padded: a transposing store would hit one bank
 #define WS_K (BN + VW)
-#define X_LOADS (BK * BM / ITEMS)
-#define W_LOADS (BK * BN / ITEMS)
+#define STEP_M (BM / TM)        // rows of the tile that the items hold in one chunk, in units of VW
+#define STEP_N (BN / TN)
 #define MS ((M + BM - 1) / BM)
 #define NS ((N + BN - 1) / BN)
-// Item t loads elements t, t + ITEMS .. of a block, counted along the contiguous dimension: (m, k) of the first, steps of the rest.
-#define X_M0 (X_K == 1 ? t / BK : t % BM)
-#define X_K0 (X_K == 1 ? t % BK : t / BM)
-#define X_DM(i) (X_K == 1 ? (i) * (ITEMS / BK) : 0)
-#define X_DK(i) (X_K == 1 ? 0 : (i) * (ITEMS / BM))
-#define W_N0 (W_K == 1 ? t / BK : t % BN)
-#define W_K0 (W_K == 1 ? t % BK : t / BN)
-#define W_DN(i) (W_K == 1 ? (i) * (ITEMS / BK) : 0)
-#define W_DK(i) (W_K == 1 ? 0 : (i) * (ITEMS / BN))
-#define INSIDE(i, size, block) (((size) > 0 && (size) % (block) == 0) || (i) < (size))
+// A block is loaded in lines along the contiguous dimension; item t takes loads t, t + ITEMS ..: (m, k) of the first, constant steps of the rest.
+#define X_LINE ((X_K == 1 ? BK : BM) / X_WIDE)
+#define X_LOADS (BK * BM / X_WIDE / ITEMS)
+#define X_AT (t % X_LINE * X_WIDE)
+#define X_NEXT(i) ((i) * ITEMS / X_LINE)
+#define X_M0 (X_K == 1 ? t / X_LINE : X_AT)
+#define X_K0 (X_K == 1 ? X_AT : t / X_LINE)
+#define X_DM(i) (X_K == 1 ? X_NEXT(i) : (i) * ITEMS % X_LINE * X_WIDE)
+#define X_DK(i) (X_K == 1 ? 0 : X_NEXT(i))
+#define W_LINE ((W_K == 1 ? BK : BN) / W_WIDE)
+#define W_LOADS (BK * BN / W_WIDE / ITEMS)
+#define W_AT (t % W_LINE * W_WIDE)
+#define W_NEXT(i) ((i) * ITEMS / W_LINE)
+#define W_N0 (W_K == 1 ? t / W_LINE : W_AT)
+#define W_K0 (W_K == 1 ? W_AT : t / W_LINE)
+#define W_DN(i) (W_K == 1 ? W_NEXT(i) : (i) * ITEMS % W_LINE * W_WIDE)
+#define W_DK(i) (W_K == 1 ? 0 : W_NEXT(i))
+#define X_IN(i, k0) (INSIDE(m0 + X_M0 + X_DM(i), M, BM) && INSIDE((k0) + X_K0 + X_DK(i), K, BK))
+#define W_IN(i, k0) (INSIDE(n0 + W_N0 + W_DN(i), N, BN) && INSIDE((k0) + W_K0 + W_DK(i), K, BK))
+#define X_FROM(i) (x + (size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K)
+#define W_FROM(i) (w + (size_t)W_DN(i) * W_N + (size_t)W_DK(i) * W_K)
+#define XS(stage, i) ((stage) * (BK * XS_K) + (X_K0 + X_DK(i)) * XS_K + X_M0 + X_DM(i))
+#define WS(stage, i) ((stage) * (BK * WS_K) + (W_K0 + W_DK(i)) * WS_K + W_N0 + W_DN(i))
 
-#define FETCH(k0)                                                                                          \
-    UNROLL for (int i = 0; i < X_LOADS; i++)                                                               \
-        x_next[i] = INSIDE(m0 + X_M0 + X_DM(i), M, BM) && INSIDE((k0) + X_K0 + X_DK(i), K, BK)             \
-            ? x[(size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K] : 0;                                        \
-    UNROLL for (int i = 0; i < W_LOADS; i++)                                                               \
-        w_next[i] = INSIDE(n0 + W_N0 + W_DN(i), N, BN) && INSIDE((k0) + W_K0 + W_DK(i), K, BK)             \
-            ? w[(size_t)W_DN(i) * W_N + (size_t)W_DK(i) * W_K] : 0;                                        \
+#if ASYNC
+INLINE uint local_address(__local void* p) {
+    uint a;
+    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
+    return a;
+}
+#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
+#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
+// Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
+#define COPY_IF_1(to, from, in) asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"((in) ? 4 : 0) : "memory")
+#define COPY_IF_4(to, from, in) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"((in) ? 16 : 0) : "memory")
+#if M % BM == 0 && K % BK == 0
+#define X_COPY(stage, i, k0) CAT(COPY_, X_WIDE)(xs_at + XS(stage, i) * 4, X_FROM(i))
+#else
+#define X_COPY(stage, i, k0) CAT(COPY_IF_, X_WIDE)(xs_at + XS(stage, i) * 4, X_FROM(i), X_IN(i, k0))
+#endif
+#if N % BN == 0 && K % BK == 0
+#define W_COPY(stage, i, k0) CAT(COPY_, W_WIDE)(ws_at + WS(stage, i) * 4, W_FROM(i))
+#else
+#define W_COPY(stage, i, k0) CAT(COPY_IF_, W_WIDE)(ws_at + WS(stage, i) * 4, W_FROM(i), W_IN(i, k0))
+#endif
+#define FETCH(stage, k0)                                                                                   \
+    UNROLL for (int i = 0; i < X_LOADS; i++) X_COPY(stage, i, k0);                                         \
+    UNROLL for (int i = 0; i < W_LOADS; i++) W_COPY(stage, i, k0);                                         \
     x += (size_t)BK * X_K;                                                                                 \
     w += (size_t)BK * W_K;
-#define DEPOSIT(now)                                                                                       \
-    UNROLL for (int i = 0; i < X_LOADS; i++) xs[((now) * BK + X_K0 + X_DK(i)) * XS_K + X_M0 + X_DM(i)] = x_next[i]; \
-    UNROLL for (int i = 0; i < W_LOADS; i++) ws[((now) * BK + W_K0 + W_DK(i)) * WS_K + W_N0 + W_DN(i)] = w_next[i];
+#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
+#define ARRIVED asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+#else
+typedef CAT(T, 4) quad;
+#define VECTOR_1 T
+#define VECTOR_4 quad
+#define WIDE_1(p) (*(p))
+#ifdef CAST_LOADS
+#define WIDE_4(p) (*(__global const quad*)(p))
+#else
+#define WIDE_4(p) vload4(0, p)
+#endif
+#define X_VECTOR CAT(VECTOR_, X_WIDE)
+#define W_VECTOR CAT(VECTOR_, W_WIDE)
+#define PUT_1(v, to, step) (to)[0] = (v);
+#define PUT_4(v, to, step) { (to)[0] = (v).x; (to)[step] = (v).y; (to)[2 * (step)] = (v).z; (to)[3 * (step)] = (v).w; }
+#define FETCH(stage, k0)                                                                                   \
+    UNROLL for (int i = 0; i < X_LOADS; i++) x_next[i] = X_IN(i, k0) ? CAT(WIDE_, X_WIDE)(X_FROM(i)) : (X_VECTOR)(0); \
+    UNROLL for (int i = 0; i < W_LOADS; i++) w_next[i] = W_IN(i, k0) ? CAT(WIDE_, W_WIDE)(W_FROM(i)) : (W_VECTOR)(0); \
+    x += (size_t)BK * X_K;                                                                                 \
+    w += (size_t)BK * W_K;
+#define DEPOSIT(stage)                                                                                     \
+    UNROLL for (int i = 0; i < X_LOADS; i++) CAT(PUT_, X_WIDE)(x_next[i], xs + XS(stage, i), (X_K == 1 ? XS_K : 1)) \
+    UNROLL for (int i = 0; i < W_LOADS; i++) CAT(PUT_, W_WIDE)(w_next[i], ws + WS(stage, i), (W_K == 1 ? WS_K : 1))
+#endif
+
+#define READ(to, stage, k)                                                                                 \
+    UNROLL for (int i = 0; i < TM; i += VW) VSTORE_P(VLOAD_L(xs + (stage) * (BK * XS_K) + (k) * XS_K + tm + i * STEP_M), a[to] + i); \
+    UNROLL for (int j = 0; j < TN; j += VW) VSTORE_P(VLOAD_L(ws + (stage) * (BK * WS_K) + (k) * WS_K + tn + j * STEP_N), b[to] + j);
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) {
     BEGIN
-    __local T xs[2 * BK * XS_K] __attribute__((aligned(64)));
-    __local T ws[2 * BK * WS_K] __attribute__((aligned(64)));
+#if X_TURNED
+    x = (__global const T*)turned_x;
+#endif
+#if W_TURNED
+    w = (__global const T*)turned_w;
+#endif
+    __local T xs[STAGES * BK * XS_K + STAGES * BK * WS_K] __attribute__((aligned(64)));
+    __local T* const ws = xs + STAGES * BK * XS_K;
     const uint t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);
-    const uint across = BN / TN / LANES_N;
-    const uint tm = (warp / across * LANES_M + lane / LANES_N) * VW, tn = (warp % across * LANES_N + lane % LANES_N) * VW;
-    const size_t batch = get_global_id(2), g = get_group_id(0), first = g / (STRIPE * NS) * STRIPE;
+    const uint tm = (warp / (STEP_N / LANES_N) * LANES_M + lane / LANES_N) * VW, tn = (warp % (STEP_N / LANES_N) * LANES_N + lane % LANES_N) * VW;
+    const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, g = get_group_id(0), first = g / (STRIPE * NS) * STRIPE;
     const size_t stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = g % (STRIPE * NS);
-    const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN;
-    x += X_BATCH(batch) + (m0 + X_M0) * X_M + (size_t)X_K0 * X_K;
-    w += W_BATCH(batch) + (n0 + W_N0) * W_N + (size_t)W_K0 * W_K;
+    const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN, from = part * (K_PART);
+    const uint blocks = (min((size_t)(K_PART), (size_t)(K) - from) + BK - 1) / BK;
+    x += X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
+    w += W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
 
-    T sum[TM][TN];
+    T sum[TM][TN], a[2][TM], b[2][TN];
     UNROLL for (int i = 0; i < TM; i++)
         UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0;
-    T x_next[X_LOADS], w_next[W_LOADS];
-    FETCH(0)
-    DEPOSIT(0)
+#if ASYNC
+    const uint xs_at = local_address(xs), ws_at = local_address(ws);
+    UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (s < blocks) { FETCH(s, from + s * BK) }
+        COMMIT
+    }
+    ARRIVED
+    uint next = STAGES - 1;
+#else
+    X_VECTOR x_next[X_LOADS];
+    W_VECTOR w_next[W_LOADS];
+    if (blocks) { FETCH(0, from) DEPOSIT(0) }
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
     uint now = 0;
-    for (size_t k0 = BK; ; k0 += BK, now ^= 1) {
-        const bool more = k0 < K;
-        if (more) { FETCH(k0) }
-        __local const T* xh = xs + now * BK * XS_K + tm;
-        __local const T* wh = ws + now * BK * WS_K + tn;
+    READ(0, 0, 0)
+    for (uint block = 0; block < blocks; block++) {
         UNROLL for (int k = 0; k < BK; k++) {
-            T a[TM], b[TN];
-            UNROLL for (int i = 0; i < TM; i += VW) VSTORE_P(VLOAD_L(xh + k * XS_K + i * (BM / TM)), a + i);
-            UNROLL for (int j = 0; j < TN; j += VW) VSTORE_P(VLOAD_L(wh + k * WS_K + j * (BN / TN)), b + j);
+#if ASYNC
+            if (k == 0) {                               // the readers of stage `next` passed the last barrier
+                if (block + STAGES - 1 < blocks) { FETCH(next, from + (block + STAGES - 1) * BK) }
+                COMMIT
+                next = next == STAGES - 1 ? 0 : next + 1;
+            }
+            if (k == BK - 1) {
+                ARRIVED
+                barrier(CLK_LOCAL_MEM_FENCE);
+                now = now == STAGES - 1 ? 0 : now + 1;
+            }
+#else
+            if (k == 0 && block + 1 < blocks) { FETCH(0, from + (block + 1) * BK) }
+            if (k == BK - 1) {
+                now ^= 1;
+                if (block + 1 < blocks) { DEPOSIT(now) } // its readers passed the last barrier
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+#endif
+            READ((k + 1) % 2, now, (k + 1) % BK)        // after the last block: read, and not used
             UNROLL for (int i = 0; i < TM; i++)
-                UNROLL for (int j = 0; j < TN; j++) sum[i][j] = VFMA(a[i], b[j], sum[i][j]);
+                UNROLL for (int j = 0; j < TN; j++) sum[i][j] = VFMA(a[k % 2][i], b[k % 2][j], sum[i][j]);
         }
-        if (!more) break;
-        DEPOSIT(now ^ 1)                               // its readers passed the last barrier
-        barrier(CLK_LOCAL_MEM_FENCE);
     }
-    UNROLL for (int i = 0; i < TM; i++)
-        UNROLL for (int j = 0; j < TN; j++) {
-            const size_t m = m0 + tm + i / VW * VW * (BM / TM) + i % VW, n = n0 + tn + j / VW * VW * (BN / TN) + j % VW;
-            if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { EPILOGUE(batch, m, n, sum[i][j]); }
+    UNROLL for (int i = 0; i < TM; i++) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        UNROLL for (int j = 0; j < TN; j += VW) VSTORE_L(VLOAD_P(sum[i] + j), xs + tm / VW * BN + tn + j * STEP_N);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        _Pragma("unroll 4") for (uint e = t; e < STEP_M * BN; e += ITEMS) {
+            const size_t m = m0 + e / BN * VW + i / VW * VW * STEP_M + i % VW, n = n0 + e % BN;
+            if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { RESULT(batch, m, n, xs[e]); }
         }
+    }
 }
+
+#elif VARIANT == TURN
+
+#define LINES (TURN_W ? N : M)
+#define OF_TURN ((LINES + 3) / 4 * 4)
+
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_turn(PARAMS) {
+    BEGIN
+    __local T tile[32][33];
+    const uint t = get_local_id(0), across = t % 32, down = t / 32;
+    const size_t copy = get_group_id(2), i0 = get_group_id(0) * 32, k0 = get_group_id(1) * 32;
+#if TURN_W
+    __global const T* restrict from = w + W_BATCH(copy);
+    __global T* restrict to = (__global T*)turned_w + copy * K * OF_TURN;
+    const size_t stride_i = W_N, stride_k = W_K;
+#else
+    __global const T* restrict from = x + X_BATCH(copy);
+    __global T* restrict to = (__global T*)turned_x + copy * K * OF_TURN;
+    const size_t stride_i = X_M, stride_k = X_K;
+#endif
+    UNROLL for (uint d = down; d < 32; d += 8)
+        tile[d][across] = INSIDE(i0 + d, LINES, 32) && INSIDE(k0 + across, K, 32) ? from[(i0 + d) * stride_i + (k0 + across) * stride_k] : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL for (uint d = down; d < 32; d += 8)
+        if (INSIDE(k0 + d, K, 32) && i0 + across < OF_TURN) to[(k0 + d) * OF_TURN + i0 + across] = tile[across][d];
+}
+
+#else
+
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_sum(PARAMS) {
+    BEGIN
+    const size_t e0 = get_group_id(0) * 1024 + get_local_id(0), size = (size_t)BATCH * M * N;
+    T total[4];
+    UNROLL for (uint i = 0; i < 4; i++) total[i] = e0 + i * 256 < size ? PARTIAL(0, e0 + i * 256) : 0;
+    for (uint part = 1; part < SPLIT; part++)
+        UNROLL for (uint i = 0; i < 4; i++) total[i] += e0 + i * 256 < size ? PARTIAL(part, e0 + i * 256) : 0;
+    UNROLL for (uint i = 0; i < 4; i++) {
+        const size_t e = e0 + i * 256;
+        if (e < size) { EPILOGUE(e / ((size_t)M * N), e / N % M, e % N, total[i]); }
+    }
+}
+
+#endif

@@ -18,6 +18,7 @@ from .schedule import Launch, Schedule, operand
 
 MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
 GPU_GROUP = 256
+ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Stage:
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
     final     whether this stage writes the result
+    note      the arithmetic, where it is not that of the dtype: plans print it
     """
 
     kernel: str
@@ -40,6 +42,7 @@ class Stage:
     scratch: dict[str, int] = field(default_factory=dict)
     final: bool = True
     file: str = ""
+    note: str = ""
 
 
 @dataclass
@@ -51,6 +54,7 @@ class Source:
     params: Params
     grid: tuple[int, ...]
     group: tuple[int, ...] | None
+    note: str = ""
 
 
 @functools.cache
@@ -190,18 +194,27 @@ def kernel_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
 
 def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scratch: dict[str, int], device: Any) -> Source:
     assert core.op is not None
-    params, functions = Params(scratch=scratch), dict[str, str]()
+    params, functions, file = Params(scratch=scratch), dict[str, str](), kernel_file(stage.file or core.op.cl)
+    aligned = ""
     for arg, i in zip(core.op.args, core.inputs, strict=True):
         node, offset, _ = operand(core, i)
         params.reads[OperandParam(node, arg, offset)] = arg
+        if f"{arg.upper()}_ALIGN" in file:  # only who asks: others share a program at every alignment
+            aligned += f"#define {arg.upper()}_ALIGN {math.gcd(offset + _placed_at(plan, node), ALIGNED)}\n"
     tail = _epilogue(plan, launch, core, stage, params, functions) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
-    text = "\n".join([kernel_file("include/vector.h"), *functions.values(), tail, head, kernel_file(stage.file or core.op.cl)])
+    text = "\n".join([kernel_file("include/vector.h"), *functions.values(), tail, head, file])
     vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
     if device.runtime == "nvidia":
         vectors += "#define CAST_LOADS\n"
-    return Source(stage.kernel, vectors + defines + finish(text), params, stage.grid, stage.group)
+    return Source(stage.kernel, vectors + aligned + defines + finish(text), params, stage.grid, stage.group, stage.note)
+
+
+def _placed_at(plan: Schedule, node: Node) -> int:
+    """Elements before node in the memory that it shares with what it was concatenated with."""
+    whole, at = plan.placed.get(node, (node, 0))
+    return at + _placed_at(plan, whole) if whole is not node else 0
 
 
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str]) -> str:

@@ -45,6 +45,7 @@ class Device:
     alignment: int
     subgroups: bool
     inline_ptx: bool = False
+    compute_capability: int = 0  # NVIDIA's, times 10: 90 for Hopper
     handle: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -200,6 +201,7 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
         "subgroups": bool(words & {"cl_khr_subgroups", "cl_intel_subgroups"})
         or _info(handle, "max_num_sub_groups") > 0,
         "inline_ptx": runtime == "nvidia",
+        "compute_capability": 10 * _info(handle, "compute_capability_major_nv") + _info(handle, "compute_capability_minor_nv") if runtime == "nvidia" else 0,
         "handle": handle,
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..op import OPS, Op
+from ..precision import precision
 from ..spec import Spec
 from ..tensor import Tensor, constant, in_order, record
 
@@ -105,18 +106,32 @@ class _Builder:
         inputs = tuple(self.of[id(i)] for i in t.inputs)
         stages = None
         if t.op.kind in ("kernel", "composite"):
-            stages = t.op.launch(self.device, [Operand(n.spec, *reversed(kernel_operand(t.op, n)[1:])) for n in inputs], **t.attrs) if t.op.launch else None
+            stages = self.stages(t)
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*t.inputs, **t.attrs)])[0]
         node = self.node(t.op, inputs, t.attrs, t.spec)
         node.stages = stages
         return node
 
+    def stages(self, t: Tensor) -> list[Any] | None:
+        """What the device runs for t, or None where it has no kernel for it."""
+        assert t.op is not None
+        inputs = [self.of[id(i)] for i in t.inputs]
+        return t.op.launch(self.device, [Operand(n.spec, *reversed(kernel_operand(t.op, n)[1:])) for n in inputs], **t.attrs) if t.op.launch else None
+
+    def narrow(self, t: Tensor) -> Tensor | None:
+        """t computed from its narrow operands as they are and rounded at the end, where the device has a kernel for that."""
+        wide = Tensor(t.op, t.inputs, t.attrs, Spec(t.shape, "float32"))
+        return wide.astype(t.dtype) if self.stages(wide) is not None else None
+
     def rewrite(self, t: Tensor) -> Tensor | None:
         assert t.op is not None
         if t.op.kind in ("kernel", "composite") and not t.size:
             return constant(0, t.dtype, t.shape)
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
+            uniform = t.op.name in READS_NARROW and len({i.dtype for i in t.inputs}) == 1
+            if uniform and (t.dtype == "float32" or (narrow := self.narrow(t)) is not None):
+                return None if t.dtype == "float32" else narrow
             wide = [i.astype("float32") if i.dtype in NARROW else i for i in t.inputs]
             return record(t.op, tuple(wide), t.attrs).astype(t.dtype)
         if t.op.kind == "assemble":
@@ -126,6 +141,8 @@ class _Builder:
         return None
 
 
+# Kernels that can read 16-bit operands themselves, on some devices; the others get float32.
+READS_NARROW: set[str] = {"matmul"}
 # Kernels that take operands as strided views; the others get contiguous arrays.
 STRIDED: set[str] = {"matmul", "attention", "masked_attention", "attention_gradient", "masked_attention_gradient"}
 
@@ -232,7 +249,8 @@ def _split(t: Tensor, device: Any) -> Tensor | None:
 def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any, first: Sequence[Tensor] = ()) -> Graph:
     """The graph under `roots`, down to tensors that are `known` to the engine; leaves in `first` get the first numbers."""
     builder = _Builder(device, known)
-    for leaf in first:
-        builder.add([leaf])
-    builder.graph.outputs = builder.add(roots)
+    with precision("fp32"):  # what is rewritten here was recorded without a wish, and must not take that of the moment
+        for leaf in first:
+            builder.add([leaf])
+        builder.graph.outputs = builder.add(roots)
     return builder.graph

@@ -44,6 +44,7 @@ class Step:
     reads: tuple[Place, ...] = ()
     writes: tuple[Place, ...] = ()
     nbytes: int = 0
+    note: str = ""
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Plan:
         lines = [f"plan: {len(self.steps)} launches, arena {self.arena} bytes, {len(self.blocks)} output buffers"]
         for k, s in enumerate(self.steps):
             where = ", ".join(f"{p.kind}[{p.number}]" + (f"+{p.offset}" if p.offset else "") for p in s.writes)
-            lines.append(f"{k:3} {s.name:40} grid {s.grid} group {s.group} -> {where}")
+            lines.append(f"{k:3} {s.name:40} grid {s.grid} group {s.group} -> {where}{f'  ({s.note})' if s.note else ''}")
         return "\n".join(lines)
 
 
@@ -196,8 +197,8 @@ class _Planner:
             core = launch.cores[0]
             reads = tuple(self.place(n) for n in self.reads(launch))
             return [Step(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
-        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes, nbytes)
-                for s in self.sources[launch]]
+        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes, nbytes,
+                     s.note) for s in self.sources[launch]]
 
     def _args(self, launch: Launch, source: Source, scratch: dict[tuple[Launch, str], Place]) -> list[tuple[str, Any]]:
         args: list[tuple[str, Any]] = []

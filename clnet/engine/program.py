@@ -30,6 +30,8 @@ from .store import Store
 LAYOUT = 1  # of the entries on disk
 # PoCL keeps compiled kernels itself; asking it for a binary compiles everything a second time (0.3 s a program).
 KEEPS_ITSELF = {"pocl"}
+# Marks PTX that the OpenCL compiler of NVIDIA's driver cannot know: a comment until the compiled PTX is assembled for the very device.
+LATER = "//@"
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 BUILD_FAILED = {-11, -43, -44, -45}
 TRIM_EVERY = 64
@@ -215,6 +217,21 @@ class ProgramCache:
         except cl.Error as error:
             if error.code not in BUILD_FAILED:
                 raise translate(error, name) from error
+            log = raw.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
+            raise KernelBuildError(explain(name, source, options, log)) from None
+        program = cl.Program(raw)
+        return self._assemble(program, source, options, name) if LATER in source and self.device.inline_ptx else program
+
+    def _assemble(self, program: Any, source: str, options: Sequence[str], name: str) -> Any:
+        """The same program with the instructions that were comments, for the architecture that has them (sm_90a for sm_90)."""
+        import pyopencl as cl
+
+        text = self.binary(program).rstrip(b"\0").decode().replace(LATER, "")
+        text = re.sub(r"(\.target sm_\d+)\b", r"\1a", text, count=1)
+        raw: Any = cl._cl._Program(self.context, [self.device.handle], [text.encode()])
+        try:
+            self._compile(raw, options)
+        except cl.Error as error:
             log = raw.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
             raise KernelBuildError(explain(name, source, options, log)) from None
         return cl.Program(raw)

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import Case, kernel
+from ..precision import checked, current_precision
 from ..tensor import Tensor, as_tensor
-from . import matmul_geometry, matmul_gpu_geometry
+from . import matmul_geometry, matmul_gpu_geometry, matmul_tensor_geometry
+from .matmul_tensor_geometry import NARROW
 from .view import permute, reshape, transpose
 
 
@@ -20,17 +22,23 @@ def _samples() -> list[Case]:
 
 
 @kernel("... m k, ... k n -> ... m n", cl="matmul.cl", samples=_samples, accepts="float")
-def _matmul(x: Any, w: Any) -> Any:
+def _matmul(x: Any, w: Any, *, precision: str = "fp32") -> Any:
     """y[…, m, n] = Σₖ x[…, m, k] · w[…, k, n]"""
     return np.matmul(x, w)
 
 
 @_matmul.defvjp
-def _(g: Any, y: Any, x: Any, w: Any) -> Any:
+def _(g: Any, y: Any, x: Any, w: Any, *, precision: str = "fp32") -> Any:
     # The gradient of a transposed operand is computed transposed: the two transpositions cancel, and nothing is copied.
-    to_w = transpose(_matmul(transpose(g), x)) if _transposed(w) else _matmul(transpose(x), g)
-    to_x = transpose(_matmul(w, transpose(g))) if _transposed(x) else _matmul(g, transpose(w))
+    to_w = transpose(_product(transpose(g), x, precision)) if _transposed(w) else _product(transpose(x), g, precision)
+    to_x = transpose(_product(w, transpose(g), precision)) if _transposed(x) else _product(g, transpose(w), precision)
     return to_x, to_w
+
+
+def _product(x: Any, w: Any, precision: str) -> Tensor:
+    """The op, with the arithmetic that is asked for as an attribute: a part of every plan's key. Only float32 has a choice."""
+    plain = precision == "fp32" or as_tensor(x).dtype != "float32"
+    return _matmul(x, w) if plain else _matmul(x, w, precision=precision)  # type: ignore[no-any-return]
 
 
 def _transposed(t: Any) -> bool:
@@ -40,7 +48,7 @@ def _transposed(t: Any) -> bool:
 
 
 @_matmul.deflaunch
-def _(device: Any, operands: Any) -> Any:
+def _(device: Any, operands: Any, *, precision: str = "fp32") -> Any:
     from ..engine.codegen import Stage
 
     x, w = operands
@@ -48,13 +56,18 @@ def _(device: Any, operands: Any) -> Any:
     (m, k), n, batch = x.shape[-2:], w.shape[-1], math.prod(lead)
     if x.dtype != w.dtype:
         return None
-    of = matmul_geometry if device.kind == "cpu" else matmul_gpu_geometry
-    g = of.geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)
     defines = {
-        "M": m, "N": n, "K": k, "BATCH": batch, "X_M": x.strides[-2], "X_K": x.strides[-1], "W_K": w.strides[-2], "W_N": w.strides[-1],
-        "X_BATCH(b)": _batch_offset(lead, x), "W_BATCH(b)": _batch_offset(lead, w), **g["defines"],
+        "M": m, "N": n, "K": k, "X_M": x.strides[-2], "X_K": x.strides[-1], "W_K": w.strides[-2], "W_N": w.strides[-1],
+        "X_BATCH(b)": _batch_offset(lead, x), "W_BATCH(b)": _batch_offset(lead, w),
     }
-    return [Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=defines.pop("VW"), file=g.get("file", ""))]
+    if x.dtype in NARROW:  # their products are exact in float32, so this is the arithmetic of the dtype
+        return matmul_tensor_geometry.stages(device, defines, operands, batch, NARROW[x.dtype])
+    note = f"fp32; {precision} was asked for" if precision != "fp32" else ""
+    if device.kind != "cpu":
+        return matmul_gpu_geometry.stages(device, defines, operands, batch, precision, note)
+    g = matmul_geometry.geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)
+    defines.update(g["defines"])
+    return [Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=defines.pop("VW"), note=note)]
 
 
 def _batch_offset(lead: tuple[int, ...], operand: Any) -> str:
@@ -70,19 +83,21 @@ def _batch_offset(lead: tuple[int, ...], operand: Any) -> str:
     return f"(size_t)({total.c()})"
 
 
-def matmul(x: Any, w: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None) -> Tensor:
+def matmul(x: Any, w: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, precision: str | None = None) -> Tensor:
     """y = α · x @ w + β · c, by NumPy's rules: leading axes broadcast, a vector is a row on the left, a column on the right.
 
     Transposed operands (`x.mT`) are read in place. α, β and c melt into the product's epilogue; with β = 0, c is not read.
-    Raises ShapeError when the inner sizes differ or an operand is a scalar.
+    `precision` is the arithmetic that is asked for (clnet.precision lists them), by default that of the block or of all.
+    Raises ShapeError when the inner sizes differ or an operand is a scalar, ConfigError for an unknown precision.
     """
+    arithmetic = current_precision() if precision is None else checked(precision, "matmul")
     x, w = as_tensor(x), as_tensor(w)
     if x.ndim == 0 or w.ndim == 0:
         raise ShapeError(f"matmul: expected operands with at least one axis; got shapes {x.shape} and {w.shape}; multiply with *.")
     left = x if x.ndim > 1 else reshape(x, (1, *x.shape))
     right = w if w.ndim > 1 else reshape(w, (*w.shape, 1))
     merge = left.ndim > 2 and right.ndim == 2
-    y = _matmul(reshape(left, (-1, left.shape[-1])) if merge and left.size else left, right)
+    y = _product(reshape(left, (-1, left.shape[-1])) if merge and left.size else left, right, arithmetic)
     lead = (*left.shape[:-1], right.shape[-1]) if merge else y.shape
     shape = (*(lead[:-2] if x.ndim == 1 else lead[:-1]), *((lead[-1],) if w.ndim > 1 else ()))
     y = reshape(y, shape)

@@ -1,0 +1,157 @@
+"""Matrix products at the edges of tiles, in every arithmetic, cut along K, few rows, batched; on GPUs, and on CPUs that play GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+import clnet.ops as F
+from clnet.engine import on
+from clnet.engine.inspect import explain
+from clnet.engine.opencl import OpenCLEngine
+from clnet.errors import ConfigError
+from clnet.ops import matmul_gpu_geometry, matmul_tensor_geometry
+from clnet.precision import PRECISIONS, current_precision
+
+# What rounding the operands costs in |error| / |result| (Frobenius norms, against float64); float32 sums cost 2⁻²⁴ √k more.
+ROUNDING = {"fp32": 1e-7, "fp32x3": 6e-7, "tf32": 4e-4, "fp16": 4e-4, "bf16": 3e-3, "float16": 4e-4, "bfloat16": 3e-3}
+FORMS = ("NN", "NT", "TN", "TT")
+
+
+def operands(form: str, m: int, n: int, k: int, batch: tuple[int, ...] = (), seed: int = 0) -> tuple[Any, ...]:
+    """x, w as tensors, transposed views where the form says T, and their product in float64."""
+    rng = np.random.default_rng(seed)
+    x, w = rng.standard_normal((*batch, m, k), np.float32), rng.standard_normal((*batch, k, n), np.float32)
+    tx, tw = (clnet.tensor(a) if f == "N" else clnet.tensor(a.swapaxes(-1, -2).copy()).mT for a, f in zip((x, w), form, strict=True))
+    return tx, tw, x.astype(np.float64) @ w.astype(np.float64)
+
+
+def error(y: Any, reference: np.ndarray[Any, Any]) -> float:
+    value = y.numpy().astype(np.float64)
+    assert value.shape == reference.shape and np.isfinite(value).all()
+    return float(np.linalg.norm(value - reference) / np.linalg.norm(reference))
+
+
+def tolerance(arithmetic: str, k: int) -> float:
+    return ROUNDING[arithmetic] + 2**-24 * k**0.5
+
+
+@pytest.fixture
+def always_tensor_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small products go to tensor cores too, where there are any."""
+    monkeypatch.setitem(matmul_tensor_geometry.TUNED, "launch", -1e12)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("form", FORMS)
+def test_tile_edges(device, always_tensor_cores, precision, form):
+    for m, n, k in ((127, 255, 63), (128, 256, 64), (129, 257, 65), (300, 72, 130)):
+        x, w, reference = operands(form, m, n, k)
+        with clnet.precision(precision):
+            y = x @ w
+        assert error(y, reference) < tolerance(precision, k), (m, n, k)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp32x3", "bf16"])
+def test_batches_and_fused_epilogues(device, always_tensor_cores, precision):
+    x, w, reference = operands("NT", 70, 90, 100, (3,))
+    bias, scale = clnet.tensor(np.linspace(-1, 1, 90, dtype=np.float32)), clnet.tensor(np.full((3, 70, 90), 0.5, np.float32))
+    y = F.relu(F.matmul(x, w, precision=precision) * scale + bias)
+    assert error(y, np.maximum(reference * 0.5 + bias.numpy(), 0)) < tolerance(precision, 100)
+    x, w, reference = operands("TN", 40, 130, 64)
+    y = F.matmul(F.expand(x, 4, 40, 64), w, precision=precision)
+    assert error(y, np.broadcast_to(reference, (4, 40, 130))) < tolerance(precision, 64)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 777, 555), (5, 1000, 300), (777, 1, 556), (8, 513, 1024), (33, 40, 5000), (2, 3, 9)])
+def test_few_rows_and_long_sums_repeat_to_the_bit(device, m, n, k):
+    for form in FORMS:
+        x, w, reference = operands(form, m, n, k)
+        y = x @ w
+        assert error(y, reference) < tolerance("fp32", k)
+        assert np.array_equal((x @ w + 0).numpy(), y.numpy())
+
+
+def test_operands_at_odd_places(device):
+    whole = clnet.tensor(np.random.default_rng(1).standard_normal(200 * 200 + 7).astype(np.float32))
+    for at in (0, 1, 2, 4):
+        x, w = whole[at : at + 100 * 64].reshape(100, 64), whole[at + 3 : at + 3 + 64 * 96].reshape(64, 96)
+        assert error(x @ w, x.numpy().astype(np.float64) @ w.numpy().astype(np.float64)) < tolerance("fp32", 64)
+    x = (whole[:6400] * 2).reshape(100, 64)
+    odd = F.concat([whole[:5], whole[:6400] * 2], 0)[5:].reshape(100, 64)  # computed at an odd place
+    reference = x.numpy().astype(np.float64) @ x.numpy().T
+    assert error(F.concat([x @ x.mT, odd @ x.mT], 0), np.tile(reference, (2, 1))) < tolerance("fp32", 64)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_16_bit_operands(device, always_tensor_cores, dtype):
+    x, w, _ = operands("NN", 130, 260, 72)
+    for a, b in ((x, w), (F.transpose(x).astype(dtype).mT, w), (x, F.transpose(w).astype(dtype).mT)):
+        a, b = a.astype(dtype), b.astype(dtype)
+        y = F.relu(a @ b)
+        assert y.dtype == dtype
+        assert error(y, np.maximum(a.numpy().astype(np.float64) @ b.numpy().astype(np.float64), 0)) < tolerance(dtype, 72)
+    assert (x.astype(dtype) @ w).dtype == "float32"
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_nan_stays_nan(device, always_tensor_cores, precision):
+    x, w = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
+    x[3, 5], w[7, 9] = np.nan, np.inf
+    y = F.matmul(clnet.tensor(x), clnet.tensor(w), precision=precision).numpy()
+    assert np.isnan(y[3]).all() and not np.isfinite(y[:, 9]).any()
+    assert np.isfinite(np.delete(np.delete(y, 3, 0), 9, 1)).all()
+
+
+def test_the_wish_is_part_of_the_record(device):
+    x, w, _ = operands("NN", 40, 40, 40)
+    assert current_precision() == "fp32"
+    with clnet.precision("tf32"):
+        y = x @ w
+        with clnet.precision("bf16"):
+            assert current_precision() == "bf16"
+    assert current_precision() == "fp32"
+    assert y.attrs == {"precision": "tf32"} and (x @ w).attrs == {}
+    for g in clnet.gradients(y, [x, w], clnet.tensor(np.ones((40, 40), np.float32))):
+        assert {t.attrs.get("precision") for t in _products(g)} == {"tf32"}
+    assert "fp32; tf32 was asked for" in repr(explain(y))  # too small for tensor cores, where there are any
+    for bad in (lambda: F.matmul(x, w, precision="tf16"), lambda: clnet.set_precision("half"), lambda: clnet.precision("").__enter__()):
+        with pytest.raises(ConfigError, match="expected one of fp32, fp32x3, tf32, bf16, fp16"):
+            bad()
+
+
+def _products(t: Any) -> list[Any]:
+    from clnet.tensor import in_order
+
+    return [n for n in in_order([t]) if n.op is not None and n.op.name == "matmul"]
+
+
+def test_a_recorded_step_knows_the_precision(device):
+    step = clnet.Recorded(lambda a, b: a @ b, "product")
+    x, w, reference = operands("NN", 256, 256, 256)
+    before = step(x, w).numpy()
+    with clnet.precision("bf16"):
+        step(x, w)
+    assert len(step.replays) == 2 and np.array_equal(step(x, w).numpy(), before)
+    assert error(step(x, w), reference) < tolerance("fp32", 256)
+
+
+@pytest.mark.parametrize("local_memory", [16384, 32768])
+def test_a_gpu_with_little_local_memory(device, monkeypatch, local_memory):
+    profile = device.device
+    if profile.kind != "cpu" or profile.runtime == "pocl":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    small = dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, compute_units=20, local_memory=local_memory, max_work_group=256)
+    monkeypatch.setitem(matmul_gpu_geometry.TUNED, "part", 16)
+    with on(OpenCLEngine(small)):
+        for form in FORMS:
+            for m, n, k in ((5, 7, 3), (130, 70, 131), (64, 64, 64), (3, 300, 257), (33, 40, 900), (260, 130, 20)):
+                x, w, reference = operands(form, m, n, k)
+                assert error(x @ w, reference) < tolerance("fp32", k), (form, m, n, k)
+        x, w, reference = operands("NT", 40, 50, 60, (2, 3))
+        assert error(F.relu(x @ w + 1.0), np.maximum(reference + 1, 0)) < tolerance("fp32", 60)
+        assert "fp32; tf32 was asked for" in repr(explain(F.matmul(x, w, precision="tf32")))
