@@ -18,6 +18,7 @@ TUNED = dict(
     sums=192 * 1024,    # [bytes] private sums of the weight gradient
     per_core=4,         # work-items a core, against uneven cores
     lanes=0.0,          # share of the vector lanes that the result channels must fill for these kernels
+    few=4,              # so many times fewer result channels than lanes: lanes follow pixels
     taps=128,           # taps of the weight gradient: its loop over them is unrolled
 )
 
@@ -97,6 +98,9 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     lanes, itemsize = _lanes(device, x.dtype)
     if (found := _winograd_forward(device, layout, common, domain, lanes, itemsize)) is not None:
         return found
+    if (rows := _plane_rows(layout, o, c, lanes, itemsize)) is not None:
+        grid = layout.result[0] * ceil(layout.result[1] / rows["JB"]), groups, x.shape[0]
+        return [_stage("conv_plane", {**common, **layout.defines(rows["JB"]), **rows, "VARIANT": "PLANE_ROWS"}, grid, {}, lanes, domain=domain)]
     tile = _conv_tile(device, layout, x.shape[0], groups, o, c, lanes, itemsize)
     if tile is None:
         return None
@@ -140,9 +144,9 @@ def _gpu(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int
     if items > device.max_work_group:
         return None
     pixels = n * prod(ceil(r / s) for r, s in zip(layout.result, layout.out, strict=True))
-    defines = {**common, "VARIANT": "TILE", "BM": bm, "TM": tm, "BN": 64, "TN": 4, "BK": 16, **layout.defines(1)}
+    defines = {**common, "BM": bm, "TM": tm, "BN": 64, "TN": 4, "BK": 16, **layout.defines(1)}
     grid = (ceil(o / bm) * ceil(pixels / 64) * items, 1, groups * len(layout.phases))
-    return [_stage("conv_tile", defines, grid, {}, 1, domain=domain, group=(items, 1, 1))]
+    return [_stage("conv_tile", defines, grid, {}, 1, domain=domain, group=(items, 1, 1), file="conv_gpu.cl")]
 
 
 def _winograd_forward(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int, ...], lanes: int, itemsize: int) -> Any:
@@ -212,6 +216,16 @@ def _conv_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int
     j = ceil(ceil(down / ceil(down / j)) / th) * th
     split = min(panels, ceil(wanted / (outer * ceil(down / j)))) if outer * ceil(down / j) < wanted else 1
     return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split))
+
+
+def _plane_rows(layout: _Layout, o: int, c: int, lanes: int, itemsize: int) -> dict[str, int] | None:
+    """TH, JB of PLANE, or None where lanes are better spent on channels, or a block does not fit."""
+    if o * TUNED["few"] > lanes or layout.out != (1, 1, 1) or layout.step[2] > 2 or lanes == 1:
+        return None
+    th = min(8, layout.result[1])
+    rows = [j for j in range(th, layout.result[1] + th, th)
+            if c * layout.plane(j) * itemsize <= TUNED["copy"] and j * layout.result[2] * itemsize <= TUNED["tile"]]
+    return dict(TH=th, JB=rows[-1]) if rows else None
 
 
 def _weight_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int, k: int, lanes: int, itemsize: int) -> dict[str, int] | None:
