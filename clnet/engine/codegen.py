@@ -76,7 +76,13 @@ def indent(lines: list[str], depth: int) -> str:
 def finish(text: str) -> str:
     """Puts the helper definitions that the text needs in front of it."""
     integers = integer_helpers(text)
-    return "\n".join(part for part in (ct.helpers(text + integers), integers, text) if part)
+    return "\n".join(part for part in (ct.helpers(text + integers), _functions(text), integers, text) if part)
+
+
+def _functions(text: str) -> str:
+    """include/functions.h for each type that the text calls its functions with."""
+    types = sorted(set(re.findall(r"\bNDTR_((?:float|double)\d*)\(", text)))
+    return "\n".join(f"#define SINGLE {int(t.startswith('float'))}\n{kernel_file('include/functions.h').replace('REAL', t)}#undef SINGLE" for t in types)
 
 
 def launch_name(launch: Launch) -> str:

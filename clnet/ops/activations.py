@@ -20,7 +20,7 @@ from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, sigmoid, sof
 from .special import special
 
 F = "float"
-ROOT_HALF, PEAK = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)  # PEAK: the normal density at 0
+PEAK = 1 / math.sqrt(2 * math.pi)  # PEAK: the normal density at 0
 K, K3 = math.sqrt(2 / math.pi), 0.044715  # gelu_tanh: tanh(K (x + K3 x³))
 
 # Beyond ±FAR the error function is ±1 and the density 0 in float64; a sigmoid is flat beyond ±FLAT.
@@ -39,10 +39,10 @@ def _gelu_bend(x: Any) -> Tensor:
 
 
 gelu = pointwise(
-    "gelu", f"x < {-FAR} ? (T)(0) : x * (0.5 + 0.5 * erf(x * {ROOT_HALF!r}))", lambda x: np.where(x < -FAR, 0.0, x) * special.ndtr(x),
+    "gelu", f"x < {-FAR} ? (T)(0) : x * NDTR(x)", lambda x: np.where(x < -FAR, 0.0, x) * special.ndtr(x),
     lambda g, y, x: gelu_gradient(g, x), accepts=F, cost=18, doc="y = x · Φ(x), Φ the normal distribution function")
 gelu_gradient = pointwise(
-    "gelu_gradient", f"g * (x > {FAR} ? (T)(1) : (x < {-FAR} ? (T)(0) : (T)(0.5 + 0.5 * erf(x * {ROOT_HALF!r}) + x * {PEAK!r} * exp(-0.5 * x * x))))",
+    "gelu_gradient", f"g * (x > {FAR} ? (T)(1) : (x < {-FAR} ? (T)(0) : (T)(NDTR(x) + x * {PEAK!r} * exp(-0.5 * x * x))))",
     lambda g, x: g * _gelu_slope(x), lambda c, y, g, x: (gelu_gradient(c, x), c * g * _gelu_bend(x)), accepts=F, cost=30, doc="y = g · (Φ(x) + x φ(x))")
 
 
