@@ -1,8 +1,9 @@
-"""The `clnet` command: devices, doctor, train, status, parity, bench, report, tune, lab, cache."""
+"""The `clnet` command: devices, doctor, train, status, parity, bench, report, schema, tune, lab, cache."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
     tune.add_argument("--placement", action="store_true", help="up to which size the host answers a call on arrays sooner than the device")
     tune.add_argument("--only", default="", metavar="NAME", help="only ops whose name contains this")
     _device_option(tune)
+    schema = add("schema", _schema, "print the JSON schema of models, or of one class")
+    schema.add_argument("name", nargs="?", default="", metavar="CLASS", help="a layer, loss, optimizer or schedule (default: any model)")
     lab = add("lab", _lab, "open the notebooks in JupyterLab, on this machine only")
     lab.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
     lab.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
@@ -77,7 +80,7 @@ def _status_options(sub: argparse.ArgumentParser) -> None:
 
 def _parity_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", nargs="?", default="digits-cnn", metavar="MODEL.json|LAYER|digits-cnn")
-    sub.add_argument("--shape", type=_shape, metavar="N,C,...", help="shape of the input, with the batch, for a .json model")
+    sub.add_argument("--shape", type=_shape, metavar="N,C,...", help="shape of the input, with the batch, for a .json model that does not say it")
     sub.add_argument("--html", action="store_true", help="write a page with plots as well")
     sub.add_argument("--folder", type=Path, default=Path("reports"), help="where plots and pages go (default: reports)")
     _device_option(sub)
@@ -163,6 +166,13 @@ def _report(args: argparse.Namespace) -> int:
     from .workbench import report
 
     return report.main(_use(args.device), args.folder, quick=args.quick)
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from .schema import document
+
+    print(json.dumps(document(args.name), indent=2))
+    return 0
 
 
 def _lab(args: argparse.Namespace) -> int:

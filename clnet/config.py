@@ -101,7 +101,7 @@ class Configured:
         """Raises ConfigError where fields that are right one by one do not fit together."""
 
     def __repr__(self) -> str:
-        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if getattr(self, f.name) != _default(f)]  # type: ignore[arg-type]
+        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if getattr(self, f.name) != default_of(f)]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def config(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Configured:
         out: dict[str, Any] = {"type": type(self).__name__}
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
-            if value != _default(f):
+            if value != default_of(f):
                 out[f.name] = _plain(value)
         return out
 
@@ -157,23 +157,13 @@ class Configured:
     @classmethod
     def schema(cls) -> dict[str, Any]:
         """JSON schema of the fields."""
-        return {"title": cls.__name__, "description": (cls.__doc__ or "").partition("\n")[0], "type": "object",
-                "properties": {"type": {"const": cls.__name__}, **{f.name: _field_schema(f) for f in dataclasses.fields(cls)}},  # type: ignore[arg-type]
-                "required": ["type", *(f.name for f in dataclasses.fields(cls) if (getattr(f.default, "json_schema_extra", None) or {}).get("required"))],  # type: ignore[arg-type]
-                "additionalProperties": False}
+        from .schema import of_class
+
+        return of_class(cls)
 
 
-def _field_schema(f: Any) -> dict[str, Any]:
-    extra = getattr(f.default, "json_schema_extra", None) or {}
-    out: dict[str, Any] = {"description": getattr(f.default, "description", ""), "annotation": str(f.type)}
-    if "options" in extra:
-        out["enum"] = extra["options"]
-    elif not extra.get("required"):
-        out["default"] = _plain(_default(f))
-    return out
-
-
-def _default(f: Any) -> Any:
+def default_of(f: Any) -> Any:
+    """The default of a dataclass field, whatever it is wrapped in."""
     if hasattr(f.default, "json_schema_extra") or hasattr(f.default, "description"):
         return f.default.default
     return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default

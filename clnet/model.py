@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import model_io
+from . import dialects, model_io
 from .config import field, parse_json
 from .engine.record import infer
 from .errors import ConfigError, DTypeError, ShapeError
 from .layers.base import Layer, Symbolic
 from .layers.fields import Child
+from .layers.shape import Input as InputLayer
 from .layers.utility import Add, Multiply
 from .model_io import load
 from .optimizers.base import Optimizer
+from .schema import nodes
 from .spec import Spec, dtype_name
 from .summary import Summary, summarize
 
@@ -41,8 +43,12 @@ class _Network(Layer):
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """The model that a text describes. Raises ConfigError with the path of what is wrong: $.nodes[2].layer.eps."""
-        return Layer.from_config(parse_json(text, "model"))
+        """The model that a text describes, in these words or those of `clnet.dialects`. ConfigError has the path of what is wrong: $.nodes[2].layer.eps."""
+        return Layer.from_config(dialects.own(parse_json(text, "model")))
+
+    def specs_of_inputs(self) -> list[Spec | None]:
+        """Shape and dtype of one sample of every input, None where the configuration does not say."""
+        return [None]
 
     def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
         """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer (Adam if none is given)."""
@@ -89,6 +95,10 @@ class Sequential(_Network):
             if any(layer is other for other in self.layers[:k]):
                 raise ConfigError(f"Sequential: expected every layer once; got layers[{k}] ({layer!r}) twice; share it by name in a Graph.")
         return super().config()
+
+    def specs_of_inputs(self) -> list[Spec | None]:
+        first = self.layers[0]
+        return [Spec(first.shape, first.dtype) if isinstance(first, InputLayer) else None]
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -139,6 +149,9 @@ class Graph(_Network):
         self.nodes = _shared(tuple(_node(n, f"nodes[{k}]") for k, n in enumerate(self.nodes)))
         self.order = _order(self.specs, self.nodes, self.outputs)
 
+    def specs_of_inputs(self) -> list[Spec | None]:
+        return list(self.specs.values())
+
     def children(self) -> dict[str, Layer]:
         found: dict[str, Layer] = {}
         for node in self.nodes:
@@ -176,6 +189,12 @@ class Graph(_Network):
             shared = first.setdefault(id(node.layer), node.name)
             nodes.append({"name": node.name, "layer": node.layer.config() if shared == node.name else shared, "inputs": list(node.inputs)})
         return {"type": type(self).__name__, "inputs": self.inputs, "nodes": nodes, "outputs": list(self.outputs)}
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        found = super().schema()
+        found["properties"]["nodes"] |= nodes()
+        return found
 
     @classmethod
     def read_field(cls, name: str, value: Any, path: str) -> Any:

@@ -6,6 +6,7 @@ The trio forward, backward, update that users and status tables speak of exists 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -15,9 +16,11 @@ import numpy as np
 from .. import init
 from ..autodiff import gradients
 from ..config import Configured
-from ..errors import ShapeError
+from ..errors import ConfigError, ShapeError
 from ..state import Generator, Parameter, Variable
 from ..tensor import Operators, Tensor, as_tensor, tensor
+
+LARGEST = 1 << 30  # elements of one parameter: 4 GiB in float32
 
 
 class Symbolic:
@@ -30,8 +33,17 @@ class Symbolic:
 class New:
     """Makes the parameters of a layer in `setup(new)`. `fan_in` scales the default U(−1/√fan_in, 1/√fan_in)."""
 
+    def __init__(self, who: str = "setup") -> None:
+        self.who = who
+
+    def _sized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A file may ask for any size: one that no device has memory for is refused before it is allocated."""
+        if (n := math.prod(shape)) > LARGEST:
+            raise ConfigError(f"{self.who}: expected parameters of at most {LARGEST} elements; got {n} of shape {shape}; make a size smaller.")
+        return shape
+
     def weight(self, *shape: int, fan_in: int = 0, role: str = "weight") -> Parameter:
-        return Parameter(init.uniform(shape, (fan_in or init.fan(shape)[0]) ** -0.5), role=role)
+        return Parameter(init.uniform(self._sized(shape), (fan_in or init.fan(shape)[0]) ** -0.5), role=role)
 
     def bias(self, *shape: int, fan_in: int) -> Parameter:
         """The layer's only bias: saved as "bias", under which name the field of the same name says whether there is one."""
@@ -40,13 +52,13 @@ class New:
         return b
 
     def zeros(self, *shape: int, role: str = "bias", name: str = "") -> Parameter:
-        return Parameter(np.zeros(shape, np.float32), name, role)
+        return Parameter(np.zeros(self._sized(shape), np.float32), name, role)
 
     def ones(self, *shape: int, role: str = "normalization") -> Parameter:
-        return Parameter(np.ones(shape, np.float32), role=role)
+        return Parameter(np.ones(self._sized(shape), np.float32), role=role)
 
     def normal(self, *shape: int, std: float = 1.0, role: str = "weight") -> Parameter:
-        return Parameter(init.normal(shape, std), role=role)
+        return Parameter(init.normal(self._sized(shape), std), role=role)
 
     def value(self, array: Any, role: str = "weight") -> Parameter:
         return Parameter(np.asarray(array, np.float32), role=role)
@@ -90,7 +102,7 @@ class Layer(Configured):
         return [n for n in dict.fromkeys(names) if getattr(self, n, 0) is None]
 
     def _setup(self) -> None:
-        self.setup(New())
+        self.setup(New(type(self).__name__))
         self.built = True
         self.train(self.training)
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from .. import ops as F
 from ..autodiff import gradients
-from ..config import parse_json
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
+from ..model import Sequential
 from ..spec import is_float, np_dtype
 from ..state import Parameter, capture
 from ..tensor import Tensor, tensor
 from . import checks, probe, registry, tables
 
 Array = np.ndarray[Any, Any]
+BATCH = 3  # samples, where the model says the shape of one
 
 
 @dataclass(frozen=True)
@@ -203,13 +204,15 @@ def digits(model: str) -> tuple[Layer, list[Array]]:
 
 
 def _from_json(path: Path, shape: Sequence[int] | None) -> tuple[Layer, list[Array]]:
-    from .. import model as models
-
-    config = parse_json(path.read_text(encoding="utf-8"), str(path))
-    if not shape:
-        raise ConfigError(f"parity: expected the shape of an input for {path.name}; got none; pass --shape 32,1,8,8, say.")
-    network = models.Model.from_config(config) if hasattr(models.Model, "from_config") else Layer.from_config(config)
-    return network, registry.draw([tuple(shape)], path.stem)
+    """A model in any dialect, and inputs of its own shapes or of the one given."""
+    network = Sequential.from_json(path.read_text(encoding="utf-8"))
+    if shape:
+        return network, registry.draw([tuple(shape)], path.stem)
+    known: list[Any] = network.specs_of_inputs() if hasattr(network, "specs_of_inputs") else [None]
+    if None in known:
+        raise ConfigError(f"parity: expected the shape of an input for {path.name}, which does not say it; got none; pass --shape 32,1,8,8, say.")
+    wanted = [(BATCH, *s.shape) if is_float(s.dtype) else np.zeros((BATCH, *s.shape), np_dtype(s.dtype)) for s in known]
+    return network, registry.draw(wanted, path.stem)
 
 
 def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None) -> int:
