@@ -23,6 +23,7 @@ _NAMES = {
     "clnet.engine.reference": ("NumpyEngine",),
     "clnet.engine.record": ("Recorded",),
     "clnet.engine.inspect": ("cache", "explain", "memory", "profile"),
+    "clnet.facade": ("Engine",),
     "clnet.init": ("seed",),
     "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),
     "clnet.train": ("Trainer", "data"),
