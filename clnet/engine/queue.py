@@ -5,19 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from .device import Device, check_not_forked
-from .faults import translate, translated
+from .faults import translated
 from .transfers import Transfers
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 5e-3  # seconds
-# Up to here nobody notices that Ctrl-C waits; above, polling costs less than a percent.
+# Up to here [s] nobody notices that Ctrl-C waits; a thread of its own costs 0.1 ms, which is less than a percent of longer waits.
 UNNOTICED = 20e-3
 STREAK = 4
+LISTEN = 0.1  # [s] how long Ctrl-C may wait where a lock does not hear it (Windows)
 
 
 class _Lane:
@@ -88,7 +89,7 @@ class Queue:
             else:
                 event = cl.enqueue_marker(lane.commands)
                 lane.commands.flush()
-                self._timed(lane, lambda: _poll(event))
+                self._timed(lane, lambda: _aside(event.wait))
         lane.copying.clear()
 
     def wait(self, event: Any) -> None:
@@ -99,7 +100,7 @@ class Queue:
                 self._timed(lane, event.wait)
             else:
                 lane.commands.flush()
-                self._timed(lane, lambda: _poll(event))
+                self._timed(lane, lambda: _aside(event.wait))
 
     def settle(self, thread: int) -> None:
         """Waits for another thread's queue: the pool calls it before a buffer changes hands."""
@@ -109,8 +110,8 @@ class Queue:
                 lane.commands.finish()
 
     def _expect_short(self, lane: _Lane) -> bool:
-        # A CPU runtime lets the thread that blocks do the work (8 µs a launch), while one that polls waits for workers
-        # to wake (110 µs); but a blocked thread is deaf. So: block while waits have been short and close together.
+        # A blocked thread is deaf to Ctrl-C, and another thread that blocks in its stead costs 0.1 ms. So: block here while waits have
+        # been short and close together.
         return lane.short_waits >= STREAK and time.perf_counter() - lane.waited_at < UNNOTICED
 
     def _timed(self, lane: _Lane, wait: Any) -> None:
@@ -176,12 +177,24 @@ def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.reshape(-1).view(np.uint8)
 
 
-def _poll(event: Any) -> None:
-    pause = SHORTEST_PAUSE
-    while (status := event.command_execution_status) > 0:
-        time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
-    if status < 0:
-        failure = RuntimeError(f"a command ended with {status}")
-        failure.code, failure.routine = status, "the command"  # type: ignore[attr-defined]
-        raise translate(failure, "Queue.wait")
+def _aside(wait: Callable[[], Any]) -> None:
+    """Blocks in a thread of its own while this one hears Ctrl-C.
+
+    Somebody has to block: a CPU runtime lets the thread that waits do work, and keeps one core idle as long as nobody does.
+    """
+    done = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            wait()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="clnet wait", daemon=True).start()
+    while not done.wait(LISTEN):
+        pass
+    if failed:
+        raise failed[0]

@@ -158,9 +158,17 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _leading(g: Tensor) -> Tensor:
-    """g without the last slots where it is known to be 0 there (zero padding, as slicing the first slots leaves it)."""
-    padded = g.op is not None and g.op.name == "pad" and g.attrs["value"] == 0 and not any(g.attrs["inner"]) and not g.attrs["low"][0]
-    return g[: g.shape[0] - g.attrs["high"][0]] if padded else g
+    """g without the last slots where it is known to be 0 there: a sum of zero paddings, as slices of the first slots leave it."""
+    used = _reach(g)
+    return g[:used] if used < g.shape[0] else g
+
+
+def _reach(g: Tensor) -> int:
+    """How many of the first slots may differ from 0."""
+    if g.op is not None and g.op.name == "add" and all(i.shape == g.shape for i in g.inputs):
+        return max(map(_reach, g.inputs))
+    padded = g.op is not None and g.op.name == "pad" and g.attrs["value"] == 0 and not g.attrs["inner"][0]
+    return g.shape[0] - g.attrs["high"][0] if padded else g.shape[0]
 
 
 # --- geometry
