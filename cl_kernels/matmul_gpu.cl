@@ -107,22 +107,24 @@
 #define MS ((M + BM - 1) / BM)
 #define NS ((N + BN - 1) / BN)
 // A block is loaded in lines along the contiguous dimension; item t takes loads t, t + ITEMS ..: (m, k) of the first, constant steps of the rest.
-#define X_LINE ((X_K == 1 ? BK : BM) / X_WIDE)
+#define X_ALONG_K (X_K == 1 && X_M != 1)
+#define W_ALONG_K (W_K == 1 && W_N != 1)
+#define X_LINE ((X_ALONG_K ? BK : BM) / X_WIDE)
 #define X_LOADS (BK * BM / X_WIDE / ITEMS)
 #define X_AT (t % X_LINE * X_WIDE)
 #define X_NEXT(i) ((i) * ITEMS / X_LINE)
-#define X_M0 (X_K == 1 ? t / X_LINE : X_AT)
-#define X_K0 (X_K == 1 ? X_AT : t / X_LINE)
-#define X_DM(i) (X_K == 1 ? X_NEXT(i) : (i) * ITEMS % X_LINE * X_WIDE)
-#define X_DK(i) (X_K == 1 ? 0 : X_NEXT(i))
-#define W_LINE ((W_K == 1 ? BK : BN) / W_WIDE)
+#define X_M0 (X_ALONG_K ? t / X_LINE : X_AT)
+#define X_K0 (X_ALONG_K ? X_AT : t / X_LINE)
+#define X_DM(i) (X_ALONG_K ? X_NEXT(i) : (i) * ITEMS % X_LINE * X_WIDE)
+#define X_DK(i) (X_ALONG_K ? 0 : X_NEXT(i))
+#define W_LINE ((W_ALONG_K ? BK : BN) / W_WIDE)
 #define W_LOADS (BK * BN / W_WIDE / ITEMS)
 #define W_AT (t % W_LINE * W_WIDE)
 #define W_NEXT(i) ((i) * ITEMS / W_LINE)
-#define W_N0 (W_K == 1 ? t / W_LINE : W_AT)
-#define W_K0 (W_K == 1 ? W_AT : t / W_LINE)
-#define W_DN(i) (W_K == 1 ? W_NEXT(i) : (i) * ITEMS % W_LINE * W_WIDE)
-#define W_DK(i) (W_K == 1 ? 0 : W_NEXT(i))
+#define W_N0 (W_ALONG_K ? t / W_LINE : W_AT)
+#define W_K0 (W_ALONG_K ? W_AT : t / W_LINE)
+#define W_DN(i) (W_ALONG_K ? W_NEXT(i) : (i) * ITEMS % W_LINE * W_WIDE)
+#define W_DK(i) (W_ALONG_K ? 0 : W_NEXT(i))
 #define X_IN(i, k0) (INSIDE(m0 + X_M0 + X_DM(i), M, BM) && INSIDE((k0) + X_K0 + X_DK(i), K, BK))
 #define W_IN(i, k0) (INSIDE(n0 + W_N0 + W_DN(i), N, BN) && INSIDE((k0) + W_K0 + W_DK(i), K, BK))
 #define X_FROM(i) (x + (size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K)
@@ -178,8 +180,8 @@ typedef CAT(T, 4) quad;
     x += (size_t)BK * X_K;                                                                                 \
     w += (size_t)BK * W_K;
 #define DEPOSIT(stage)                                                                                     \
-    UNROLL for (int i = 0; i < X_LOADS; i++) CAT(PUT_, X_WIDE)(x_next[i], xs + XS(stage, i), (X_K == 1 ? XS_K : 1)) \
-    UNROLL for (int i = 0; i < W_LOADS; i++) CAT(PUT_, W_WIDE)(w_next[i], ws + WS(stage, i), (W_K == 1 ? WS_K : 1))
+    UNROLL for (int i = 0; i < X_LOADS; i++) CAT(PUT_, X_WIDE)(x_next[i], xs + XS(stage, i), (X_ALONG_K ? XS_K : 1)) \
+    UNROLL for (int i = 0; i < W_LOADS; i++) CAT(PUT_, W_WIDE)(w_next[i], ws + WS(stage, i), (W_ALONG_K ? WS_K : 1))
 #endif
 
 #define READ(to, stage, k)                                                                                 \

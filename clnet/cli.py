@@ -13,7 +13,7 @@ from typing import Any
 from .errors import ClnetError, ConfigError
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-SUITES = ("ops", "steps", "all")
+SUITES = ("ops", "steps", "all", "matmul")
 DEBUG = "CLNET_DEBUG"
 
 

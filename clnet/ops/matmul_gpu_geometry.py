@@ -23,7 +23,7 @@ TUNED: dict[str, Any] = dict(
            (64, 64, 8, 8, 4, 4, 8, 2, 0.8, 70), (32, 64, 16, 4, 4, 4, 8, 2, 0.62, 48), (32, 32, 16, 4, 4, 4, 8, 2, 0.57, 43)),
     products=97,    # [products a cycle] of a compute unit, at speed 1
     lead=10,        # [steps along k] what filling the blocks and storing the tile cost
-    launch=18000,   # [cycles] cutting K: one more kernel, and the wait for the last part
+    launch=24000,   # [cycles] cutting K: one more kernel, the wait for the last part, and the time of the host
     bytes=16000,    # [bytes a cycle] parts of sums to the cache and back, all units together
     split=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
     part=64,        # K is not cut into parts shorter than this

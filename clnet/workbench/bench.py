@@ -29,6 +29,7 @@ class Work:
     """Something to time. `ours(engine)` and `torch(peer)` prepare it and give a call that starts one run of it.
 
     needs   what is missing for it here, if anything; then there is a row that says so in place of times
+    arithmetic  of products and sums, on both sides
     """
 
     suite: str
@@ -37,6 +38,7 @@ class Work:
     torch: Callable[[Torch], Run] | None
     quick: bool = False
     needs: str = ""
+    arithmetic: str = ARITHMETIC
 
 
 @dataclass(frozen=True)
@@ -131,19 +133,21 @@ def _row(work: Work, engine: Any, ours: Contender, peer: Contender, threads: int
     mine, theirs = statistics.median(ours.samples), statistics.median(peer.samples)
     spread = [p / o for o, p in zip(ours.samples, peer.samples, strict=False)]
     return Row(work.suite, work.name, ARITHMETIC, engine.device.key, peer.name, round(mine * 1e3, 5), round(theirs * 1e3, 5),
-               round(theirs / mine, 4), round(min(spread), 4), round(max(spread), 4), threads=threads,
+               round(theirs / mine, 4), round(min(spread), 4), round(max(spread), 4), work.arithmetic, threads=threads,
                note="" if len(peer.samples) == len(ours.samples) else f"{len(peer.samples)} of {len(ours.samples)} rounds")
 
 
 def works(suite: str = "all", quick: bool = False, only: str = "") -> list[Work]:
     """The suites' works, the small ones with `quick`."""
-    from . import bench_ops, bench_steps
+    from . import bench_matmul, bench_ops, bench_steps
 
     found: list[Work] = []
     if suite in ("ops", "all"):
         found += bench_ops.works()
     if suite in ("steps", "all"):
         found += bench_steps.works()
+    if suite == "matmul":  # not in "all": sizes for GPUs
+        found += bench_matmul.works()
     return [w for w in found if (w.quick or not quick) and only.lower() in w.name.lower()]
 
 
@@ -160,8 +164,9 @@ def iterate(engine: Any, suite: str, *, quick: bool, only: str, progress: bool =
     with peers.equal_threads(engine.device, torch) as threads, tqdm(works(suite, quick, only), desc=f"bench {engine.device.key}", disable=not progress) as bar:
         for work in bar:
             bar.set_postfix_str(work.name[:32].ljust(32))
+            numpy = work.suite == "ops" or not (quick or work.suite == "matmul")
             try:
-                yield compare(work, engine, torch, QUICK_ROUNDS if quick else ROUNDS, threads, numpy=work.suite == "ops" or not quick)
+                yield compare(work, engine, torch, QUICK_ROUNDS if quick else ROUNDS, threads, numpy=numpy)
             except Exception as error:  # the other works are still worth their times
                 yield [Row(work.suite, work.name, ARITHMETIC, engine.device.key, "", None, None, None, None, None, threads=threads,
                            note=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")]

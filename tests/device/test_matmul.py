@@ -67,7 +67,7 @@ def test_batches_and_fused_epilogues(device, always_tensor_cores, precision):
     assert error(y, np.broadcast_to(reference, (4, 40, 130))) < tolerance(precision, 64)
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 777, 555), (5, 1000, 300), (777, 1, 556), (8, 513, 1024), (33, 40, 5000), (2, 3, 9)])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 777, 555), (5, 1000, 300), (777, 1, 556), (8, 513, 1024), (33, 40, 5000), (2, 3, 9), (40, 36, 1), (12, 20, 2)])
 def test_few_rows_and_long_sums_repeat_to_the_bit(device, m, n, k):
     for form in FORMS:
         x, w, reference = operands(form, m, n, k)
