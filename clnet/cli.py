@@ -36,8 +36,11 @@ def parser() -> argparse.ArgumentParser:
     _bench_options(add("bench", _bench, "time ops and training steps against NumPy and PyTorch"))
     _report_options(add("report", _report, "train, check, compare and time in short forms; write one HTML page"))
     tune = add("tune", _tune, "measure on this machine what the defaults only estimate, and keep it in the user's folder")
+    tune.add_argument("--op", choices=["matmul", "conv", "winograd"], help="whose kernel's numbers to search")
+    tune.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="time for the search in all (default: 60)")
+    tune.add_argument("--folder", type=Path, help="write the table there instead of the user's folder")
     tune.add_argument("--placement", action="store_true", help="up to which size the host answers a call on arrays sooner than the device")
-    tune.add_argument("--only", default="", metavar="NAME", help="only ops whose name contains this")
+    tune.add_argument("--only", default="", metavar="NAME", help="only ops, or calls of the op, whose name contains this")
     _device_option(tune)
     schema = add("schema", _schema, "print the JSON schema of models, or of one class")
     schema.add_argument("name", nargs="?", default="", metavar="CLASS", help="a layer, loss, optimizer or schedule (default: any model)")
@@ -153,7 +156,12 @@ def _parity(args: argparse.Namespace) -> int:
 def _tune(args: argparse.Namespace) -> int:
     from .workbench import tune
 
-    return tune.placement(_use(args.device), args.only)
+    if bool(args.op) == args.placement:
+        raise ConfigError("tune: expected either --op NAME or --placement; got " + ("both." if args.op else "neither."))
+    if args.budget <= 0:
+        raise ConfigError(f"tune: expected a budget above 0 seconds; got {args.budget:g}.")
+    engine = _use(args.device)
+    return tune.placement(engine, args.only) if args.placement else tune.kernels(engine, args.op, args.budget, args.only, args.folder)
 
 
 def _bench(args: argparse.Namespace) -> int:

@@ -1,29 +1,117 @@
-"""Tuned numbers are data: cl_kernels/tuning/<device>.json, read here, written by measurement; unknown devices get none."""
+"""Tuned numbers are data. For an op on a device they come, later ones over earlier, from
+
+    cl_kernels/tuning/<name>.json   shipped: by the device's name ("NVIDIA H200" -> nvidia-h200), or for CPUs by runtime and vector width
+                                    ("intel-cpu-16"), since a CPU's name says little
+    the user's folder               written by `clnet tune`
+    overriding(...)                 what a search is trying
+
+A file: {"device": name, "driver": ..., "made": how, "ops": {op: {"": {tunable: value}, shape class: {tunable: value}}}}; "" holds for
+all shapes. Unknown devices get none, and the heuristics of the geometries serve.
+"""
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib.resources
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from .folders import cache_root, private_folder, write_atomically
 
-@functools.cache
-def _table(name: str) -> dict[str, Any]:
-    """The file of a device of this name ("NVIDIA H200" -> nvidia-h200.json); {} where there is none."""
-    file = importlib.resources.files("cl_kernels").joinpath("tuning", "-".join(name.lower().split()) + ".json")
-    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
-
-
-def tuned(device: Any, op: str, shape: str = "") -> dict[str, Any]:
-    """What was measured for an op on a device: its numbers for all shapes, overridden by those of a shape class, if any.
-
-    The file: {"device": name, "driver": ..., "command": how it was made, "ops": {op: {"": {tunable: value}, shape class: {...}}}}.
-    """
-    ops = _table(device.name).get("ops", {}).get(op, {})
-    return {k: _frozen(v) for k, v in {**ops.get("", {}), **ops.get(shape, {})}.items()}
+Numbers = dict[str, Any]
+_shipped: dict[str, Numbers] = {}
+_own: dict[str, Numbers] = {}
+_tried: dict[tuple[str, str], Numbers] = {}
+_served: set[str] | None = None
 
 
-def _frozen(value: Any) -> Any:
+def slug(device: Any) -> str:
+    """The name of a device's file."""
+    name = f"{device.runtime} cpu {device.vector_width}" if device.kind == "cpu" else device.name
+    return "-".join(name.lower().split())
+
+
+def tuned(device: Any, op: str, shape: str = "") -> Numbers:
+    """What was measured for an op on a device: its numbers for all shapes, overridden by those of a shape class, if any."""
+    name = slug(device)
+    found: Numbers = {}
+    for where, table in (("shipped", _read_once(_shipped, name, shipped(name))), ("own", _read_once(_own, name, own_file(device)))):
+        for part in dict.fromkeys(("", shape)):
+            if numbers := table.get(op, {}).get(part):
+                found |= numbers
+                if _served is not None:
+                    _served.add(f"{where} {name} {op} {part}".strip())
+    return found | _tried.get((op, shape), {})
+
+
+def _read_once(tables: dict[str, Numbers], name: str, file: Any) -> Numbers:
+    if name not in tables:
+        tables[name] = read(file).get("ops", {})
+    return tables[name]
+
+
+def shipped(name: str) -> Any:
+    return importlib.resources.files("cl_kernels").joinpath("tuning", f"{name}.json")
+
+
+def own_file(device: Any) -> Path:
+    return cache_root() / "tuning" / f"{slug(device)}.json"
+
+
+def read(file: Any) -> dict[str, Any]:
+    """A table; {} where there is none or it is damaged: speed is lost then, nothing else."""
+    try:
+        table = json.loads(file.read_text("utf-8"))
+        ops = {str(op): {str(c): {str(k): frozen(v) for k, v in n.items()} for c, n in classes.items()} for op, classes in table["ops"].items()}
+        return {**table, "ops": ops}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def frozen(value: Any) -> Any:
     """Lists as tuples: geometries are cached by their numbers."""
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {k: frozen(v) for k, v in value.items()}
+    return tuple(frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def keep(device: Any, entry: tuple[str, str], numbers: Numbers, made: str, path: Path | None = None) -> Path:
+    """Writes the numbers of (op, shape class) into the user's table, or the one given; they hold from now on."""
+    path = path or own_file(device)
+    private_folder(path.parent)
+    table = read(path)
+    ops = table.get("ops", {})
+    ops.setdefault(entry[0], {})[entry[1]] = numbers
+    text = {"device": device.name, "driver": device.driver, "made": made, "ops": {op: dict(sorted(c.items())) for op, c in sorted(ops.items())}}
+    write_atomically(path, (json.dumps(text, indent=1) + "\n").encode())
+    _own.clear()
+    _shipped.clear()
+    return path
+
+
+@contextlib.contextmanager
+def overriding(entry: tuple[str, str], numbers: Numbers) -> Iterator[None]:
+    """Inside, these numbers serve (op, shape class) before all others. Plans made before know nothing of it."""
+    before = _tried.get(entry)
+    _tried[entry] = numbers
+    try:
+        yield
+    finally:
+        _tried.pop(entry)
+        if before is not None:
+            _tried[entry] = before
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[set[str]]:
+    """Collects the entries that plans made inside take numbers from."""
+    global _served
+    before, _served = _served, set()
+    try:
+        yield _served
+    finally:
+        inner, _served = _served, before
+        if before is not None:
+            before |= inner

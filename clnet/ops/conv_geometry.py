@@ -6,9 +6,11 @@ Pure Python. Sizes in elements unless said otherwise; costs in cycles of one cor
 from __future__ import annotations
 
 import itertools
-from math import ceil, prod
+from collections.abc import Sequence
+from math import ceil, log2, prod
 from typing import Any
 
+from ..engine.tune import tuned
 from . import conv_winograd
 
 TUNED = dict(
@@ -21,6 +23,15 @@ TUNED = dict(
     few=4,              # so many times fewer result channels than lanes: lanes follow pixels
     taps=128,           # taps of the weight gradient: its loop over them is unrolled
 )
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[Any]] = {
+    "copy": (96 << 10, 256 << 10, 512 << 10), "tile": (32 << 10, 96 << 10, 192 << 10), "sums": (96 << 10, 192 << 10, 384 << 10), "per_core": (1, 2, 4, 8)}
+
+
+def shape_class(c: int, o: int, result: Sequence[int]) -> str:
+    """Convolutions that share tuned numbers: channels of data and result and positions, to the nearest power of two, as in "64>64 1024"."""
+    c, o, positions = (2 ** round(log2(max(v, 1))) for v in (c, o, prod(result)))
+    return f"{c}>{o} {positions}"
 
 
 def _three(values: Any, fill: int) -> tuple[int, ...]:
@@ -48,6 +59,12 @@ class _Layout:
             return tuple(i * d - a for i, d, a in zip(k, dilation, self.low, strict=True))
         at = [p + a - i * d for p, a, i, d in zip(phase, self.low, k, dilation, strict=True)]
         return tuple(v // s for v, s in zip(at, stride, strict=True)) if all(v % s == 0 for v, s in zip(at, stride, strict=True)) else None
+
+    def measured(self, device: Any, c: int, o: int) -> None:
+        """Sets `numbers` and `winograd`: TUNED and that of conv_winograd, overridden by what was measured for this class of shapes."""
+        name = shape_class(c, o, self.result)
+        self.numbers = {**TUNED, **tuned(device, "conv", name)}
+        self.winograd = {**conv_winograd.TUNED, **tuned(device, "winograd", name)}
 
     def rows(self, j: int) -> int:
         return (j - 1) * self.step[1] + self.span[1]
@@ -88,6 +105,7 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     result = size if transposed else tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, a, b, d, k, t in
                                            zip(x.shape[2:], low, high, dilation, taps, stride, strict=True))
     layout = _Layout(x.shape[2:], result, taps, stride, low, dilation, transposed)
+    layout.measured(device, c, o)
     k = prod(taps)
     strides = (c * o * k, k, o * k) if transposed else (o * c * k, c * k, k)
     common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o,
@@ -120,6 +138,7 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
     if device.kind == "gpu" or not _suits(device, operands, o) or k > TUNED["taps"]:
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
+    layout.measured(device, c, o)
     lanes, itemsize = _lanes(device, x.dtype)
     shape = device, layout, x.shape[0], groups, o, c
     fast = conv_winograd.weights(*shape, lanes, itemsize) if conv_winograd.suits(layout, o, c) else None
@@ -205,11 +224,11 @@ def _conv_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int
     _, nv, th, tw = best
     panels = ceil(ceil(o / lanes) / nv)
     row_tile = nv * lanes * layout.out[1] * layout.result[2] * itemsize
-    rows = [j for j in range(th, down + th, th) if c * layout.plane(j) * itemsize <= TUNED["copy"] and j * row_tile <= TUNED["tile"]]
+    rows = [j for j in range(th, down + th, th) if c * layout.plane(j) * itemsize <= layout.numbers["copy"] and j * row_tile <= layout.numbers["tile"]]
     j = rows[-1] if rows else th
-    if c * layout.plane(j) * itemsize + j * row_tile > TUNED["most"]:
+    if c * layout.plane(j) * itemsize + j * row_tile > layout.numbers["most"]:
         return None
-    wanted = device.compute_units * TUNED["per_core"]
+    wanted = device.compute_units * layout.numbers["per_core"]
     outer = n * layout.result[0] * groups
     while j > 2 * th and outer * ceil(down / j) < wanted and j > layout.span[1]:
         j = ceil(j / 2 / th) * th
@@ -220,11 +239,11 @@ def _conv_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int
 
 def _plane_rows(layout: _Layout, o: int, c: int, lanes: int, itemsize: int) -> dict[str, int] | None:
     """TH, JB of PLANE, or None where lanes are better spent on channels, or a block does not fit."""
-    if o * TUNED["few"] > lanes or layout.out != (1, 1, 1) or layout.step[2] > 2 or lanes == 1:
+    if o * layout.numbers["few"] > lanes or layout.out != (1, 1, 1) or layout.step[2] > 2 or lanes == 1:
         return None
     th = min(8, layout.result[1])
     rows = [j for j in range(th, layout.result[1] + th, th)
-            if c * layout.plane(j) * itemsize <= TUNED["copy"] and j * layout.result[2] * itemsize <= TUNED["tile"]]
+            if c * layout.plane(j) * itemsize <= layout.numbers["copy"] and j * layout.result[2] * itemsize <= layout.numbers["tile"]]
     return dict(TH=th, JB=rows[-1]) if rows else None
 
 
@@ -240,17 +259,18 @@ def _weight_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: i
     assert best is not None
     _, nv, cm, tb = best
     nr, panels, down = nv * lanes, ceil(ceil(o / lanes) / nv), layout.result[1]
-    fits = [j for j in range(1, down + 1) if j * layout.result[2] * nr * itemsize <= TUNED["tile"] and cm * layout.plane(j) * itemsize * 8 <= TUNED["copy"]]
+    fits = [j for j in range(1, down + 1)
+            if j * layout.result[2] * nr * itemsize <= layout.numbers["tile"] and cm * layout.plane(j) * itemsize * 8 <= layout.numbers["copy"]]
     j = fits[-1] if fits else 1
     j = ceil(down / ceil(down / j))
-    cb = max(1, min(ceil(c / cm), TUNED["copy"] // (cm * layout.plane(j) * itemsize), TUNED["sums"] // (nr * cm * k * itemsize)))
+    cb = max(1, min(ceil(c / cm), layout.numbers["copy"] // (cm * layout.plane(j) * itemsize), layout.numbers["sums"] // (nr * cm * k * itemsize)))
     cb = ceil(ceil(c / cm) / ceil(ceil(c / cm) / cb)) * cm
-    ob = max(1, min(panels, TUNED["sums"] // (nr * cb * k * itemsize)))
-    if (cb * layout.plane(j) + (j * layout.result[2] + ob * cb * k) * nr) * itemsize > TUNED["most"]:
+    ob = max(1, min(panels, layout.numbers["sums"] // (nr * cb * k * itemsize)))
+    if (cb * layout.plane(j) + (j * layout.result[2] + ob * cb * k) * nr) * itemsize > layout.numbers["most"]:
         return None
     units = n * layout.result[0] * ceil(down / j)
     items = ceil(c / cb) * ceil(panels / ob) * groups
-    parts = max(1, min(units, ceil(device.compute_units * TUNED["per_core"] / items)))
+    parts = max(1, min(units, ceil(device.compute_units * layout.numbers["per_core"] / items)))
     return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts)
 
 

@@ -5,6 +5,7 @@ Pure Python. Sizes in elements unless said otherwise; costs in cycles of one cor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
@@ -16,6 +17,10 @@ TUNED = dict(
     tiles=56,           # tiles of a block of it: so often are sums used between load and store
     per_core=4,         # work-items a core, against uneven cores
 )
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[Any]] = {
+    "block": (256 << 10, 512 << 10, 768 << 10), "sums": (144 << 10, 288 << 10, 432 << 10), "tiles": (28, 56, 112), "per_core": (1, 2, 4, 8),
+    "channels": (16, 1 << 30)}
 
 
 def suits(layout: Any, o: int, c: int) -> bool:
@@ -23,7 +28,7 @@ def suits(layout: Any, o: int, c: int) -> bool:
     x, width = layout.least[2], layout.result[2] + layout.result[2] % 2
     plane = layout.size[0] == layout.data[0] == layout.result[0] == 1 and layout.least[0] == 0
     dense = layout.size == (1, 3, 3) and layout.span == (1, 3, 3) and layout.step == layout.out == (1, 1, 1)
-    return plane and dense and x <= 0 and x + width + 2 >= layout.data[2] and min(o, c) >= TUNED["channels"]
+    return plane and dense and x <= 0 and x + width + 2 >= layout.data[2] and min(o, c) >= layout.winograd["channels"]
 
 
 def source(layout: Any) -> dict[str, str]:
@@ -52,7 +57,7 @@ def forward(device: Any, layout: Any, n: int, groups: int, o: int, c: int, lanes
         for rt in range(1, min(rows, 64) + 1):
             tiles = ceil(rt * across / mr) * mr
             size = (16 * tiles * (wide + nv * lanes) + 2 * nv * lanes * 2 * rt * layout.result[2]) * itemsize
-            if size > TUNED["block"] and rt > 1:
+            if size > layout.winograd["block"] and rt > 1:
                 break
             units = ceil(rows / rt) * groups
             passes = ceil(units / device.compute_units) * device.compute_units / units if units < 8 * device.compute_units else 1
@@ -61,7 +66,7 @@ def forward(device: Any, layout: Any, n: int, groups: int, o: int, c: int, lanes
             best = min(best, (cost, -rt, mr, nv, size)) if best else (cost, -rt, mr, nv, size)
     assert best is not None
     _, rt, mr, nv, size = best
-    if size > 2 * TUNED["block"]:
+    if size > 2 * layout.winograd["block"]:
         return None
     panels, units = ceil(vectors / nv), ceil(rows / -rt) * groups
     return dict(MR=mr, NV=nv, RT=-rt, OB=ceil(panels / min(panels, ceil(device.compute_units / units))))
@@ -71,13 +76,13 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, lanes
     """MR, NV, RT, CB, OB, PARTS of WEIGHTS, or None where a block does not fit."""
     rows, across = _rows(n, layout)
     vectors = ceil(o / lanes)
-    rt = max(1, min(rows, TUNED["tiles"] // across))
+    rt = max(1, min(rows, layout.winograd["tiles"] // across))
     best = None
     for mr, nv in _register_tiles(lanes, itemsize):
         for split in range(1, ceil(c / mr) + 1):
             cb = ceil(c / split)
             wide = ceil(ceil(cb / mr) * mr / lanes) * lanes
-            ob = TUNED["sums"] // (16 * wide * nv * lanes * itemsize)
+            ob = layout.winograd["sums"] // (16 * wide * nv * lanes * itemsize)
             if not ob:
                 continue
             ob = ceil(ceil(vectors / nv) / ceil(ceil(vectors / nv) / ob))
@@ -87,8 +92,8 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, lanes
     if best is None:
         return None
     _, mr, nv, cb, ob = best
-    if 16 * rt * across * (cb + mr + lanes + ob * nv * lanes) * itemsize > 2 * TUNED["block"]:
+    if 16 * rt * across * (cb + mr + lanes + ob * nv * lanes) * itemsize > 2 * layout.winograd["block"]:
         return None
     items = ceil(c / cb) * ceil(ceil(vectors / nv) / ob) * groups
-    parts = max(1, min(ceil(rows / rt), ceil(device.compute_units * TUNED["per_core"] / items)))
+    parts = max(1, min(ceil(rows / rt), ceil(device.compute_units * layout.winograd["per_core"] / items)))
     return dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parts)

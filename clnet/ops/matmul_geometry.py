@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil
+from math import ceil, log2
 from typing import Any
+
+from ..engine.tune import tuned as lookup
 
 Pair = tuple[int, ...]
 Table = tuple[tuple[str, Any], ...]
@@ -30,8 +32,16 @@ TUNED: dict[str, dict[str, Any]] = {
         gather=4.0,             # [cycles an element] packing what is contiguous nowhere
         direct_tiles=5,         # up to so many row tiles the columns are read where they lie (64 rows: 1.47 against 1.27 packed)
         direct_depth=64,        # up to such a K too: the panel fits L1 as it lies
+        tile=(),                # (MR, NV) instead of the cheapest by the estimate
+        swap=-1,                # 1: columns are m, 0: columns are n, -1: the cheaper by the estimate
         dot=16,                 # up to so many rows (or columns) both contiguous along k go to DOT (8 rows: 3x faster; 32: slower)
     ),
+}
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[Any]] = {
+    "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 2)), "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000),
+    "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16), "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10),
+    "tile_rows": (96, 256, 512), "item": (500, 2000, 8000),
 }
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
 
@@ -40,8 +50,16 @@ def geometry(device: Any, batch: int, m: int, n: int,
              k: int, x_strides: Sequence[int], w_strides: Sequence[int], dtype: str, tuned: dict[str, Any] | None = None) -> dict[str, Any]:
     """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""
     size = SIZE[str(dtype)]
-    table = tuple(sorted({**TUNED["cpu"], **(tuned or {})}.items()))
+    measured = lookup(device, "matmul", shape_class(batch, m, n, k, x_strides, w_strides))
+    table = tuple(sorted({**TUNED["cpu"], **measured, **(tuned or {})}.items()))
     return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k, tuple(x_strides), tuple(w_strides), size, table)
+
+
+def shape_class(batch: int, m: int, n: int, k: int, x_strides: Sequence[int], w_strides: Sequence[int]) -> str:
+    """Products that share tuned numbers: how the operands lie, and sizes to the nearest power of two, as in "NT 64x512x1024" (m, k, n)."""
+    form = ("N" if x_strides[1] == 1 else "T") + ("N" if w_strides[1] == 1 else "T")
+    sizes = "x".join(str(2 ** round(log2(max(v, 1)))) for v in (m, k, n))
+    return f"{form} {sizes}" + (f" b{2 ** round(log2(batch))}" if batch > 1 else "")
 
 
 @lru_cache(4096)
@@ -53,8 +71,8 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
         return _dot(base, lanes, cores, batch, m, n, k)
     cost, swap, mr, nv = min(
         (_cost(t, r, c, k, rk, cj, ck, mr, nv, lanes, size) + swap * m * n / lanes * 3, swap, mr, nv)
-        for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
-        for mr, nv in _tiles(lanes * size // 64))
+        for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs))) if t["swap"] in (-1, swap)
+        for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))

@@ -1,11 +1,126 @@
-"""`clnet tune`: measures what geometry and placement should be on this machine and keeps it in the user's folder."""
+"""`clnet tune`: measures what geometry and placement should be on this machine and keeps it in the user's folder.
+
+The search over a kernel's numbers goes coordinate by coordinate from those in use: a value is taken when it is faster by MARGIN
+and no less exact. Candidates run in a child process, so that one that crashes or hangs ends there; a value that leads to a
+program measured before costs nothing, one that is much slower at its first call is dropped; what was found is saved at once.
+"""
 
 from __future__ import annotations
 
+import json
+import select
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from ..engine import place
+from ..engine import place, tune
+from .tune_tasks import Task, space, tasks
+
+OPS = ("matmul", "conv", "winograd")
+MARGIN = 0.97  # share of the best time that a new best must be under
+WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
+PATIENCE = 30.0  # [s] after which a candidate counts as hanging
+
+
+class Child:
+    """The process that tries candidates; a new one takes its place when it dies."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen([sys.executable, "-m", "clnet.workbench.tune_child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+            if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+                self.stop()
+                return {"failed": f"no answer within {PATIENCE:g} s"}
+            answer = self.process.stdout.readline()
+            return json.loads(answer) if answer else {"failed": "the process ended"}
+        except (BrokenPipeError, ValueError):
+            self.stop()
+            return {"failed": "the process ended"}
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class Search:
+    """The search for one task: `best` numbers with their answer, against `start`, those in use."""
+
+    def __init__(self, child: Child, device: Any, op: str, task: Task) -> None:
+        self.child, self.device, self.op, self.task = child, device, op, task
+        self.best: dict[str, Any] = {}
+        self.start = self.answer = self._try({}, 1e9)
+
+    def _try(self, values: dict[str, Any], give_up: float) -> dict[str, Any]:
+        return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values, "give_up": give_up})
+
+    def run(self, until: float) -> Iterator[str]:
+        """One line for every candidate that was tried, until nothing gets better or the time is up."""
+        better = "seconds" in self.start
+        while better:
+            better = False
+            for name, values in space(self.op, self.device).items():
+                for value in values:
+                    if time.monotonic() > until:
+                        return
+                    if value != self.best.get(name):
+                        better |= self._better({**self.best, name: value})
+                        yield f"{name}={value}"
+
+    def _better(self, values: dict[str, Any]) -> bool:
+        got = self._try(values, 1.5 * self.answer["seconds"])
+        if "seconds" not in got or got["seconds"] > MARGIN * self.answer["seconds"] or got["error"] > WORSE * self.start["error"]:
+            return False
+        again = self._try(values, 1e9)  # the same program: its time is known; a machine that was busy is not believed twice
+        self.best, self.answer = values, again
+        return True
+
+
+def kernels(engine: Any, op: str, budget: float, only: str = "", folder: Path | None = None) -> int:
+    """Searches the numbers of an op's tasks for `budget` seconds in all. Exit status."""
+    from tqdm.auto import tqdm
+
+    wanted = [t for t in tasks(op) if only.lower() in t.label.lower()]
+    if not wanted:
+        print(f"tune: no task of {op} has {only!r} in its name; there are {', '.join(t.label for t in tasks(op))}", file=sys.stderr)
+        return 1
+    path = folder / f"{tune.slug(engine.device)}.json" if folder else None
+    child, start, made = Child(), time.monotonic(), f"clnet tune --op {op} --budget {budget:g}"
+    try:
+        with tqdm(wanted, desc=f"tune {op} {engine.device.key}") as bar:
+            for k, task in enumerate(bar):
+                search = Search(child, engine.device, op, task)
+                for line in search.run(start + budget * (k + 1) / len(wanted)):
+                    bar.set_postfix_str(f"{task.label}: {line}")
+                _report(bar, search)
+                if search.best:
+                    tune.keep(engine.device, task.entry, search.best, made, path)
+    except KeyboardInterrupt:
+        print("tune: stopped; what was found is kept", file=sys.stderr)
+    finally:
+        child.stop()
+    print(f"kept in {path or tune.own_file(engine.device)}")
+    return 0
+
+
+def _report(bar: Any, search: Search) -> None:
+    if "seconds" not in search.start:
+        bar.write(f"{search.task.label}: {search.start['failed']}")
+        return
+    before, after = search.start["seconds"] * 1e3, search.answer["seconds"] * 1e3
+    bar.write(f"{search.task.label:24} {before:9.3f} ms -> {after:9.3f} ms ({before / after:.2f}x) {search.best or 'as it is'}")
 
 
 def placement(engine: Any, only: str = "") -> int:
@@ -24,6 +139,5 @@ def placement(engine: Any, only: str = "") -> int:
     except KeyboardInterrupt:
         print("tune: stopped; what was measured is kept", file=sys.stderr)
     found = place.thresholds(engine.device)
-    on_host = sum(n > 0 for n in found.values())
-    print(f"{len(found)} ops measured, {on_host} run on the host for small arrays; kept in {place._file(engine.device)}")
+    print(f"{len(found)} ops measured, {sum(n > 0 for n in found.values())} run on the host for small arrays; kept in {place._file(engine.device)}")
     return 0

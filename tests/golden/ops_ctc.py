@@ -19,9 +19,13 @@ def _one(lp: Any, y: list[int], blank: int) -> Any:
     alpha = [lp[0, s] if k < 2 else lp.new_tensor(NEVER) for k, s in enumerate(states)]
     for row in lp[1:]:
         before = alpha
-        alpha = [torch.logsumexp(torch.stack([before[k], *before[k - 1 : k], *(before[k - 2 : k - 1] if k > 1 and s != blank and s != states[k - 2] else [])]), 0)
-                 + row[s] for k, s in enumerate(states)]
+        alpha = [torch.logsumexp(torch.stack(_reaching(before, k, s != blank and s != states[k - 2])), 0) + row[s] for k, s in enumerate(states)]
     return -torch.logsumexp(torch.stack(alpha[-2:]), 0)
+
+
+def _reaching(alpha: list[Any], k: int, skips: bool) -> list[Any]:
+    """The states of the frame before from which state k is reached: itself, the one before, and over a blank the label before that."""
+    return [alpha[k], *alpha[max(k - 1, 0) : k], *(alpha[k - 2 : k - 1] if k > 1 and skips else [])]
 
 
 def ctc(lp: Any, targets: Any, frames: Any, labels: Any, blank: int, width: int) -> Any:

@@ -1,0 +1,68 @@
+"""What `clnet tune` works on: calls that stand for a shape class, with the reference of each and the numbers that may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import ops as F
+from ..autodiff import gradients
+from ..engine.device import Device
+from ..errors import ConfigError
+from ..ops import conv_geometry, conv_winograd, matmul_geometry
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call. `entry` is where its numbers stand in a table: (op, shape class)."""
+
+    label: str
+    entry: tuple[str, str]
+    call: Callable[..., Any]
+    reference: Callable[..., Any] | None  # None: the float64 engine
+    shapes: tuple[tuple[int, ...], ...]
+
+
+SQUARES = (64, 128, 256, 512, 1152, 2048)
+CONVOLUTIONS = ((16, 64, 64, 56), (16, 128, 128, 28), (16, 256, 256, 14), (64, 32, 64, 28), (32, 16, 16, 32))  # n, c, o, side
+FLAT = ((64, 784, 512), (64, 512, 512), (512, 784, 512), (2048, 128, 512))  # m, k, n
+
+
+def tasks(op: str) -> list[Task]:
+    """The calls of an op, smallest first."""
+    return {"matmul": _products, "conv": lambda: _convolutions("conv", 2), "winograd": lambda: _convolutions("winograd", 1)}[op]()
+
+
+def _products() -> list[Task]:
+    forms: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "NN": (lambda x, w: F.matmul(x, w), lambda x, w: x @ w), "NT": (lambda x, w: F.matmul(x, w.mT), lambda x, w: x @ w.T),
+        "TN": (lambda x, w: F.matmul(x.mT, w), lambda x, w: x.T @ w)}
+    found = []
+    for m, k, n in [*((s, s, s) for s in SQUARES), *FLAT]:
+        shapes = {"NN": ((m, k), (k, n)), "NT": ((m, k), (n, k)), "TN": ((k, m), (k, n))}
+        for form, (call, reference) in forms.items():
+            entry = matmul_geometry.shape_class(1, m, n, k, *{"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form])
+            found.append(Task(f"{form} {m}x{k}x{n}", ("matmul", entry), call, reference, shapes[form]))
+    return found
+
+
+def _convolutions(op: str, stride: int) -> list[Task]:
+    """3x3 forward and both gradients: with stride 2 by sums over taps, with stride 1 by Winograd's tiles."""
+    def call(x: Any, w: Any, g: Any) -> Any:
+        y = F.conv(x, w, stride=stride, padding=1)
+        return F.concat([t.reshape(-1) for t in (y, *gradients(y, [x, w], g))])
+
+    found = []
+    for n, c, o, side in CONVOLUTIONS:
+        out = side // stride
+        entry = op, conv_geometry.shape_class(c, o, (out, out))
+        found.append(Task(f"{c}->{o} {side}x{side} b{n}", entry, call, None, ((n, c, side, side), (o, c, 3, 3), (n, o, out, out))))
+    return found
+
+
+def space(op: str, device: Device) -> dict[str, Sequence[Any]]:
+    """Tunable -> the values that are tried. Raises ConfigError where a device's geometry has none."""
+    if device.kind != "cpu":
+        raise ConfigError(f"tune: expected a CPU; got {device}; the tables of GPUs are made by timing all their tiles (cl_kernels/README.md).")
+    return {"matmul": matmul_geometry.SPACE, "conv": conv_geometry.SPACE, "winograd": conv_winograd.SPACE}[op]

@@ -1,0 +1,131 @@
+"""Tuned numbers: data that geometries read, and the search that makes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import cli
+from clnet import ops as F
+from clnet.engine import tune
+from clnet.engine.inspect import explain
+from clnet.ops.matmul_geometry import shape_class
+from clnet.tensor import tensor
+from clnet.workbench import tune as search
+from clnet.workbench import tune_tasks
+
+pytestmark = pytest.mark.device
+SHAPE = (96, 96)
+
+
+@pytest.fixture
+def cpu(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A CPU's engine whose user's table is empty."""
+    if not hasattr(device, "plans") or device.device.kind != "cpu":
+        pytest.skip("the numbers here are those of CPUs")
+    monkeypatch.setattr(tune, "own_file", lambda d: tmp_path / "own.json")
+    for table in (tune._own, tune._shipped):
+        table.clear()
+    device.plans.clear()
+    yield device
+    device.plans.clear()
+    for table in (tune._own, tune._shipped):
+        table.clear()
+
+
+def product(engine: Any) -> tuple[str, np.ndarray[Any, Any]]:
+    x, w = (tensor(np.random.default_rng(k).standard_normal(SHAPE, np.float32)) for k in range(2))
+    y = F.matmul(x, w)
+    return explain(y).sources[0], engine.values([y])[0]
+
+
+ENTRY = ("matmul", shape_class(1, *SHAPE, 96, (96, 1), (96, 1)))
+
+
+def test_shape_classes_say_layout_and_size() -> None:
+    assert ENTRY[1] == "NN 128x128x128"
+    assert shape_class(8, 64, 512, 784, (1, 64), (1, 784)) == "TT 64x1024x512 b8"
+
+
+def test_own_numbers_serve_and_give_the_same_product(cpu: Any) -> None:
+    before, value = product(cpu)
+    tune.keep(cpu.device, ENTRY, {"tile": [2, 1], "swap": 0}, "a test")
+    cpu.plans.clear()
+    with tune.serving() as served:
+        after, again = product(cpu)
+    assert "#define MR 2\n" in after and after != before
+    assert served == {f"own {tune.slug(cpu.device)} matmul {ENTRY[1]}"}
+    np.testing.assert_allclose(again, value, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"ops": {"matmul": 3}}', '{"ops": {"matmul": {"": 3}}}'])
+def test_a_damaged_table_costs_only_speed(cpu: Any, text: str) -> None:
+    before, _ = product(cpu)
+    tune.own_file(cpu.device).write_text(text)
+    tune._own.clear()
+    cpu.plans.clear()
+    assert product(cpu)[0] == before
+
+
+def test_every_shipped_table_can_be_read() -> None:
+    folder = tune.shipped("x").joinpath("..")
+    names = [f.name for f in Path(str(tune.shipped("x"))).parent.glob("*.json")]
+    assert "nvidia-h200.json" in names and folder is not None
+    for name in names:
+        table = tune.read(tune.shipped(name.removesuffix(".json")))
+        assert table["ops"] and table["made"] and table["device"]
+
+
+def test_the_child_measures_and_survives_a_bad_candidate(cpu: Any) -> None:
+    task = next(t for t in tune_tasks.tasks("matmul") if t.label == "NN 64x64x64")
+    child = search.Child()
+    try:
+        found = search.Search(child, cpu.device, "matmul", task)
+        assert found.start["seconds"] > 0 and found.start["error"] < 1e-5
+        assert "failed" in found._try({"tile": ["x", 1]}, 1.0)
+        child.stop()  # as a crash would
+        assert found._try({"tile": [4, 1]}, 1e9)["seconds"] > 0
+    finally:
+        child.stop()
+
+
+def test_the_search_takes_what_is_faster_and_no_less_exact(cpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fake:
+        def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+            v = question["values"]
+            fast = 0.5 if v.get("a") == 2 else 0.99 if v.get("a") == 1 else 0.1 if v.get("a") == 3 else 1.0
+            return {"seconds": fast * (0.8 if v.get("b") else 1.0), "error": 9.0 if v.get("a") == 3 else 1.0}
+
+    monkeypatch.setattr(search, "space", lambda op, device: {"a": (0, 1, 2, 3), "b": (False, True)})
+    task = tune_tasks.tasks("matmul")[0]
+    found = search.Search(Fake(), cpu.device, "matmul", task)  # type: ignore[arg-type]
+    tried = list(found.run(float("inf")))
+    assert found.best == {"a": 2, "b": True} and found.answer["seconds"] == pytest.approx(0.4)
+    assert tried[0] == "a=0"
+
+
+def test_the_command_writes_a_table(cpu: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.kernels(cpu, "matmul", 2.0, "NN 64x64x64", tmp_path / "made") == 0
+    assert "ms ->" in (shown := capsys.readouterr()).out + shown.err
+    for file in (tmp_path / "made").glob("*.json"):
+        assert json.loads(file.read_text())["made"].startswith("clnet tune --op matmul")
+    assert search.kernels(cpu, "matmul", 2.0, "nothing like this") == 1
+
+
+@pytest.mark.parametrize(("line", "message"), [("tune", "neither"), ("tune --op matmul --placement", "both"), ("tune --op matmul --budget -1", "above 0")])
+def test_bad_calls_are_refused(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(line.split()) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_gpus_have_tables_made_otherwise(cpu: Any) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(clnet.ConfigError, match="expected a CPU"):
+        tune_tasks.space("matmul", replace(cpu.device, kind="gpu"))
