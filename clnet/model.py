@@ -11,6 +11,8 @@ from typing import Any
 
 from . import dialects, model_io
 from .config import field, parse_json
+from .engine import switch
+from .engine.device import select
 from .engine.record import infer
 from .errors import ConfigError, DTypeError, ShapeError
 from .layers.base import Layer, Symbolic
@@ -21,6 +23,7 @@ from .model_io import load
 from .optimizers.base import Optimizer
 from .schema import nodes
 from .spec import Spec, dtype_name
+from .state import carry
 from .summary import Summary, summarize
 
 __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
@@ -53,6 +56,17 @@ class _Network(Layer):
     def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
         """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer (Adam if none is given)."""
         return summarize(self, [Spec((batch, *s), dtype) for s in shapes], optimizer)
+
+    def use(self, device: Any = None) -> Any:
+        """Goes on with another engine: "numpy", "opencl", or anything `clnet.use` takes. Returns the model.
+
+        Weights, buffers, random counters and, once it trains, the optimizer's state are carried over to the last bit. What runs afterwards
+        runs there, other models' work too. Raises NoDeviceError, and nothing has changed.
+        """
+        chosen, _ = select(device)
+        carry(model_io.held(self))
+        switch(chosen)
+        return self
 
     def save(self, path: str | Path) -> None:
         """Configuration and values in one safetensors file, atomically. Raises CheckpointError, ConfigError where sizes are open."""

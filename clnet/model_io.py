@@ -154,6 +154,15 @@ def check(variables: Mapping[str, Any], arrays: Mapping[str, Any], who: str) -> 
         raise CheckpointError(f"{who}: expected the tensors of this model; got {'; '.join(wrong)}; load it into the model that it was saved from.")
 
 
+def held(model: Any) -> list[Variable]:
+    """Everything that changes when the model trains: arenas with what optimizers keep beside them, other variables, random counters."""
+    found: dict[int, Variable] = {}
+    for v in model.variables().values():
+        arena: Arena | None = getattr(v, "arena", None)
+        found |= {id(w): w for w in ([v] if arena is None else [arena.flat, *arena.memory.values()])}
+    return [*found.values(), *(g.counter for g in model.generators())]
+
+
 # --- models
 def save(model: Layer, path: str | Path) -> None:
     """The model's configuration and values in one file. Raises ConfigError where the model has no size yet, CheckpointError."""

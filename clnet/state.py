@@ -126,6 +126,7 @@ class Arena:
         self.size = self.offsets.pop()
         self.dtype = self.params[0].dtype if self.params else "float32"
         self.flat = Variable(self._gather([p.numpy() for p in self.params]), "parameters", "weight")
+        self.memory: dict[str, Variable] = {}  # what an optimizer keeps beside it
         self._views: list[Tensor | None] = []
         self._of: Tensor | None = None
         for k, p in enumerate(self.params):
@@ -173,6 +174,12 @@ class Arena:
         values = [p.numpy() for p in self.params]
         for p, v in zip(self.params, values, strict=True):
             p.arena, p._tensor = None, tensor(v, name=p.name)
+
+
+def carry(variables: Iterable[Variable]) -> None:
+    """Brings values to the host, to the last bit: whichever engine is asked next takes them from there."""
+    for v in variables:
+        v._tensor = tensor(v.numpy(), v.dtype, v.name)
 
 
 class capture:

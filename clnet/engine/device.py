@@ -266,7 +266,8 @@ HOST = host_device()
 def select(spec: str | int | Device | None = None) -> tuple[Device, str]:
     """The device and the reason, as a sentence.
 
-    `spec` is a key ("intel", "nvidia:1"), an index into `devices()`, a kind ("gpu", "cpu") or a part of a name.
+    `spec` is a key ("intel", "nvidia:1"), an index into `devices()`, a kind ("gpu", "cpu"), "opencl" for the best that is not the host, or
+    a part of a name.
     NoDeviceError if nothing answers to it.
     """
     if isinstance(spec, Device):
@@ -301,7 +302,7 @@ def _match(spec: str, who: str) -> Device:
     # A simulator never hides a real device of the same kind or name.
     order = sorted(found, key=lambda device: is_simulator(device.platform))
     for device in order:
-        if wish == device.kind:
+        if wish == device.kind or (wish == "opencl" and not device.is_host):
             return device
     if wish not in KINDS and not wish.lstrip("-").isdigit():
         for device in order:

@@ -129,6 +129,7 @@ class Optimizer(Configured):
             value = self.start(n, w)
             value = value if value.dtype != np.float64 else value.astype("float32" if narrow else np_dtype(arena.dtype))
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
+        arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
         return Section(arena, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own, kind)
 
