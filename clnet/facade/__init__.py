@@ -87,7 +87,7 @@ class Engine(Matrices, Images, Sequences, Graphs):
         if not isinstance(array, np.ndarray):
             raise ConfigError(f"register_persistent_tensor: expected a NumPy array; got {type(array).__name__}; tensors stay on the device anyway.")
         if role not in [r.value for r in Role]:
-            raise ConfigError(f"register_persistent_tensor: expected a role of {', '.join(r.value for r in Role)}; got {role!r}.")
+            raise ConfigError(f"register_persistent_tensor: expected a role of {', '.join(r.value for r in Role)}; got {role!r}; take one of `Role`.")
         self._kept.setdefault(id(array), Persistent(array, Role(role)))
         return array
 

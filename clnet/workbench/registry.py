@@ -10,12 +10,14 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import init
 from .. import ops as F
+from ..facade import OPERATIONS
 from ..layers.base import Layer, no_tape
 from ..losses.base import Loss
 from ..op import OPS, Case, Op
@@ -104,7 +106,8 @@ def _ops() -> list[Subject]:
     declared = [_op_subject(op) for op in (OPS[name] for name in sorted(OPS)) if op.name.isidentifier()]
     known = {s.name for s in declared}
     functions = [g for g in catalog.goals("op") if g.example and g.name not in known and callable(getattr(F, g.name, None))]
-    return declared + [_function_subject(g) for g in functions]
+    known |= {g.name for g in functions}
+    return declared + [_function_subject(g) for g in functions] + [_operation_subject(o) for name, o in OPERATIONS.items() if name not in known]
 
 
 def _op_subject(op: Op) -> Subject:
@@ -129,6 +132,14 @@ def _function_subject(goal: catalog.Goal) -> Subject:
         return [Example(lambda *tensors: function(*tensors, **attrs), inputs, list(inspect.signature(function).parameters)[: len(inputs)])]
 
     return Subject("op", goal.name, function, goal.family, goal.spec_name, examples)
+
+
+def _operation_subject(operation: Any) -> Subject:
+    """A named operation of the engine facade, or the backward of one."""
+    def examples() -> list[Example]:
+        return [Example(partial(operation, **attrs), draw(args, f"{operation.name}.{k}"), []) for k, (args, attrs) in enumerate(operation.examples)]
+
+    return Subject("op", operation.name, operation, catalog.family("op", operation.name) or "facade", operation.spec_name, examples)
 
 
 def draw(wanted: Sequence[Any], name: str) -> list[Array]:

@@ -58,13 +58,15 @@ def attributes(subject: registry.Subject) -> list[dict[str, Any]]:
     """The attributes of a subject's examples, in their order."""
     if subject.name in OPS:
         return [case.attrs for case in cases(OPS[subject.name])]
+    if hasattr(subject.thing, "examples"):
+        return [attrs for _, attrs in subject.thing.examples]
     return [next(g.example["attrs"] for g in registry.catalog.goals("op") if g.name == subject.name)]
 
 
 def kept(subject: registry.Subject) -> dict[str, Any]:
     """All arrays of a subject: the first generated examples, all that the op states itself, and MORE."""
     rule, found = RULES[subject.name], {}
-    stated = subject.name in OPS and OPS[subject.name].samples
+    stated = OPS[subject.name].samples if subject.name in OPS else hasattr(subject.thing, "examples")
     pairs = list(zip(subject.examples(), attributes(subject), strict=True))
     for k, (e, attrs) in enumerate(pairs if stated else pairs[: golden.TRIED]):
         if sum(x.size for x in e.inputs) <= LARGEST:
