@@ -65,6 +65,7 @@ def test_configurations_are_valid_by_the_schema(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", RECIPES)
 def test_floors(name: str, device: Any) -> None:
     result = train_network(name)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clnet import init
-from clnet.dialects import LARGEST, WORDS, own
+from clnet.dialects import LARGEST, NETWORK, WORDS, own
 from clnet.engine import on
 from clnet.errors import ConfigError
 from clnet.layers import LSTM, Layer
@@ -129,6 +131,26 @@ def test_errors_name_the_field(where: str, value: Any, path: str, words: str) ->
         Sequential.from_json(json.dumps(changed(where, value)))
     assert str(caught.value).startswith(f"{path}: ") or (path.endswith("]") and str(caught.value).startswith(path))
     assert words in str(caught.value)
+
+
+ODD = [None, True, -1, 0, 1, 2, 3.5, 1e300, 10**40, "", "relu", "dense", [], [True], {}, {"type": "dense"}]
+PLACES = [f"layers.{k}.{name}" for k, layer in enumerate(LAYERS.values()) for name in [*layer, "padding", "mask", "softmax_rows", "output_height"]]
+
+
+@given(st.lists(st.tuples(st.sampled_from([*NETWORK, "layers", *PLACES]), st.sampled_from(ODD)), min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_any_change_is_a_model_or_a_config_error(changes: list[tuple[str, Any]]) -> None:
+    config: Any = copy.deepcopy(grid(*LAYERS.values()))
+    for where, value in changes:
+        *path, last = where.split(".")
+        part = config if not path else config["layers"][int(path[1])] if isinstance(config["layers"], list) and config["layers"] else {}
+        part[last] = value
+    try:
+        found = own(config)
+    except ConfigError as error:
+        assert str(error).startswith("$")
+    else:
+        assert found["type"] == "Sequential"
 
 
 @pytest.mark.parametrize("first", [CONV1D, {"type": "rnn", "input_size": 3, "hidden_size": 2}, {"type": "softmax"}])
