@@ -2,7 +2,8 @@
 
 The search over a kernel's numbers goes coordinate by coordinate from those in use: a value is taken when it is faster by MARGIN
 and no less exact. Candidates run in a child process, so that one that crashes or hangs ends there; a value that leads to a
-program measured before costs nothing, one that is much slower at its first call is dropped; what was found is saved at once.
+program measured before costs nothing, one that is much slower at its first call is dropped. What was found has to win again, in turn
+with the numbers in use, before it is saved: machines are noisy, and the first times are those of a cold one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..engine import place, tune
@@ -22,6 +24,7 @@ from .tune_tasks import Task, space, tasks
 OPS = ("matmul", "conv", "winograd")
 MARGIN = 0.97  # share of the best time that a new best must be under
 WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
+AGAIN = 5  # pairs of times that confirm a find
 PATIENCE = 30.0  # [s] after which a candidate counts as hanging
 
 
@@ -61,10 +64,21 @@ class Search:
     def __init__(self, child: Child, device: Any, op: str, task: Task) -> None:
         self.child, self.device, self.op, self.task = child, device, op, task
         self.best: dict[str, Any] = {}
-        self.start = self.answer = self._try({}, 1e9)
+        self._try({}, 1e9)
+        self.start = self.answer = self._try({}, 1e9, fresh=True)
 
-    def _try(self, values: dict[str, Any], give_up: float) -> dict[str, Any]:
-        return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values, "give_up": give_up})
+    def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
+        return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values, "give_up": give_up, "fresh": fresh})
+
+    def confirm(self) -> None:
+        """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by MARGIN."""
+        if not self.best:
+            return
+        pairs = [[self._try(v, 1e9, fresh=True).get("seconds", 1e9) for v in ({}, self.best)] for _ in range(AGAIN)]
+        before, after = (median(column) for column in zip(*pairs, strict=True))
+        self.start, self.answer = {**self.start, "seconds": before}, {**self.answer, "seconds": after}
+        if after > MARGIN * before:
+            self.best = {}
 
     def run(self, until: float) -> Iterator[str]:
         """One line for every candidate that was tried, until nothing gets better or the time is up."""
@@ -83,8 +97,7 @@ class Search:
         got = self._try(values, 1.5 * self.answer["seconds"])
         if "seconds" not in got or got["seconds"] > MARGIN * self.answer["seconds"] or got["error"] > WORSE * self.start["error"]:
             return False
-        again = self._try(values, 1e9)  # the same program: its time is known; a machine that was busy is not believed twice
-        self.best, self.answer = values, again
+        self.best, self.answer = values, got
         return True
 
 
@@ -104,6 +117,7 @@ def kernels(engine: Any, op: str, budget: float, only: str = "", folder: Path | 
                 search = Search(child, engine.device, op, task)
                 for line in search.run(start + budget * (k + 1) / len(wanted)):
                     bar.set_postfix_str(f"{task.label}: {line}")
+                search.confirm()
                 _report(bar, search)
                 if search.best:
                     tune.keep(engine.device, task.entry, search.best, made, path)

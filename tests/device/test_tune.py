@@ -108,6 +108,11 @@ def test_the_search_takes_what_is_faster_and_no_less_exact(cpu: Any, monkeypatch
     tried = list(found.run(float("inf")))
     assert found.best == {"a": 2, "b": True} and found.answer["seconds"] == pytest.approx(0.4)
     assert tried[0] == "a=0"
+    found.confirm()
+    assert found.best == {"a": 2, "b": True}
+    monkeypatch.setattr(Fake, "ask", lambda self, question: {"seconds": 1.0, "error": 1.0})
+    found.confirm()
+    assert found.best == {}, "what does not win again is not kept"
 
 
 def test_the_command_writes_a_table(cpu: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
