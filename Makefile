@@ -10,7 +10,7 @@ demo: $(VENV)/.stamp
 	$(BIN)/clnet report --quick
 
 test: $(VENV)/.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lab: $(VENV)/.stamp
 	$(BIN)/clnet lab
