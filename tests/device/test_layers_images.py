@@ -47,6 +47,8 @@ def test_resize_reads_the_places_of_its_rule(n: int, m: int, mode: str, corners:
 @pytest.mark.device
 def test_resampling_with_the_geometry_of_every_device(op: str, kind: str, batch: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On whatever device there is. Batches differ, so that no plan is there already."""
+    if kind == "cpu" and device.device.kind == "gpu":
+        pytest.skip("kernels for CPUs load vectors wherever they lie, which GPUs do not allow")
     launch, profile = OPS[op].launch, types.SimpleNamespace(kind=kind, compute_units=3, vector_width=4)
     assert launch is not None
     monkeypatch.setattr(OPS[op], "launch", lambda _, operands, **attrs: launch(profile, operands, **attrs))

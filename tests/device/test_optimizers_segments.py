@@ -19,11 +19,15 @@ EDGES = np.array([0, 0, 1, 300, 300, 4396, 8492, 8500, 30001, 30001], np.int32)
 @pytest.mark.device
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_both_geometries(kind: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "cpu" and device.device.kind == "gpu":
+        pytest.skip("kernels for CPUs load vectors wherever they lie, which GPUs do not allow")
     profile = types.SimpleNamespace(kind=kind, compute_units=3, vector_width=4)
     for name in ("segment_dot", "segment_spread"):
         launch = OPS[name].launch
         assert launch is not None
         monkeypatch.setattr(OPS[name], "launch", lambda _, operands, launch=launch, **attrs: launch(profile, operands, **attrs))
+    if hasattr(device, "plans"):
+        device.plans.clear()  # the other geometry's serve the same graph
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(30001).astype(np.float32) for _ in range(2))
     dots = F.segment_dot(tensor(x), tensor(y), tensor(EDGES))
@@ -32,3 +36,5 @@ def test_both_geometries(kind: str, device: Any, monkeypatch: pytest.MonkeyPatch
     want = [float(np.dot(x[a:b].astype(np.float64), y[a:b])) for a, b in itertools.pairwise(EDGES)]
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-3)
     np.testing.assert_array_equal(wide, 2 * np.repeat(got, np.diff(EDGES)))
+    if hasattr(device, "plans"):
+        device.plans.clear()
