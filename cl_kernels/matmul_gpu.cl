@@ -99,11 +99,6 @@
 #define W_WIDE 1
 #endif
 
-#define ITEMS ((BM / TM) * (BN / TN))
-#define XS_K (BM + VW)          // padded: a transposing store would hit one bank
-#define WS_K (BN + VW)
-#define STEP_M (BM / TM)        // rows of the tile that the items hold in one chunk, in units of VW
-#define STEP_N (BN / TN)
 #define MS ((M + BM - 1) / BM)
 #define NS ((N + BN - 1) / BN)
 // A block is loaded in lines along the contiguous dimension; item t takes loads t, t + ITEMS ..: (m, k) of the first, constant steps of the rest.
@@ -132,61 +127,14 @@
 #define XS(stage, i) ((stage) * (BK * XS_K) + (X_K0 + X_DK(i)) * XS_K + X_M0 + X_DM(i))
 #define WS(stage, i) ((stage) * (BK * WS_K) + (W_K0 + W_DK(i)) * WS_K + W_N0 + W_DN(i))
 
-#if ASYNC
-INLINE uint local_address(__local void* p) {
-    uint a;
-    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
-    return a;
-}
-#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
-#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
-// Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
-#define COPY_IF_1(to, from, in) asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"((in) ? 4 : 0) : "memory")
-#define COPY_IF_4(to, from, in) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"((in) ? 16 : 0) : "memory")
-#if M % BM == 0 && K % BK == 0
-#define X_COPY(stage, i, k0) CAT(COPY_, X_WIDE)(xs_at + XS(stage, i) * 4, X_FROM(i))
-#else
-#define X_COPY(stage, i, k0) CAT(COPY_IF_, X_WIDE)(xs_at + XS(stage, i) * 4, X_FROM(i), X_IN(i, k0))
-#endif
-#if N % BN == 0 && K % BK == 0
-#define W_COPY(stage, i, k0) CAT(COPY_, W_WIDE)(ws_at + WS(stage, i) * 4, W_FROM(i))
-#else
-#define W_COPY(stage, i, k0) CAT(COPY_IF_, W_WIDE)(ws_at + WS(stage, i) * 4, W_FROM(i), W_IN(i, k0))
-#endif
-#define FETCH(stage, k0)                                                                                   \
-    UNROLL for (int i = 0; i < X_LOADS; i++) X_COPY(stage, i, k0);                                         \
-    UNROLL for (int i = 0; i < W_LOADS; i++) W_COPY(stage, i, k0);                                         \
+#define X_STEP (X_ALONG_K ? XS_K : 1)
+#define W_STEP (W_ALONG_K ? WS_K : 1)
+#define X_WHOLE (M % BM == 0 && K % BK == 0)
+#define W_WHOLE (N % BN == 0 && K % BK == 0)
+#define ADVANCE(k0)                                                                                        \
     x += (size_t)BK * X_K;                                                                                 \
     w += (size_t)BK * W_K;
-#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
-#define ARRIVED asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-#else
-typedef CAT(T, 4) quad;
-#define VECTOR_1 T
-#define VECTOR_4 quad
-#define WIDE_1(p) (*(p))
-#ifdef CAST_LOADS
-#define WIDE_4(p) (*(__global const quad*)(p))
-#else
-#define WIDE_4(p) vload4(0, p)
-#endif
-#define X_VECTOR CAT(VECTOR_, X_WIDE)
-#define W_VECTOR CAT(VECTOR_, W_WIDE)
-#define PUT_1(v, to, step) (to)[0] = (v);
-#define PUT_4(v, to, step) { (to)[0] = (v).x; (to)[step] = (v).y; (to)[2 * (step)] = (v).z; (to)[3 * (step)] = (v).w; }
-#define FETCH(stage, k0)                                                                                   \
-    UNROLL for (int i = 0; i < X_LOADS; i++) x_next[i] = X_IN(i, k0) ? CAT(WIDE_, X_WIDE)(X_FROM(i)) : (X_VECTOR)(0); \
-    UNROLL for (int i = 0; i < W_LOADS; i++) w_next[i] = W_IN(i, k0) ? CAT(WIDE_, W_WIDE)(W_FROM(i)) : (W_VECTOR)(0); \
-    x += (size_t)BK * X_K;                                                                                 \
-    w += (size_t)BK * W_K;
-#define DEPOSIT(stage)                                                                                     \
-    UNROLL for (int i = 0; i < X_LOADS; i++) CAT(PUT_, X_WIDE)(x_next[i], xs + XS(stage, i), (X_ALONG_K ? XS_K : 1)) \
-    UNROLL for (int i = 0; i < W_LOADS; i++) CAT(PUT_, W_WIDE)(w_next[i], ws + WS(stage, i), (W_ALONG_K ? WS_K : 1))
-#endif
-
-#define READ(to, stage, k)                                                                                 \
-    UNROLL for (int i = 0; i < TM; i += VW) VSTORE_P(VLOAD_L(xs + (stage) * (BK * XS_K) + (k) * XS_K + tm + i * STEP_M), a[to] + i); \
-    UNROLL for (int j = 0; j < TN; j += VW) VSTORE_P(VLOAD_L(ws + (stage) * (BK * WS_K) + (k) * WS_K + tn + j * STEP_N), b[to] + j);
+#include "include/tile_gpu.h"
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) {
     BEGIN
@@ -196,71 +144,20 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
 #if W_TURNED
     w = (__global const T*)turned_w;
 #endif
-    __local T xs[STAGES * BK * XS_K + STAGES * BK * WS_K] __attribute__((aligned(64)));
-    __local T* const ws = xs + STAGES * BK * XS_K;
-    const uint t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);
-    const uint tm = (warp / (STEP_N / LANES_N) * LANES_M + lane / LANES_N) * VW, tn = (warp % (STEP_N / LANES_N) * LANES_N + lane % LANES_N) * VW;
+    TILE_BEGIN
     const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, g = get_group_id(0), first = g / (STRIPE * NS) * STRIPE;
     const size_t stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = g % (STRIPE * NS);
     const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN, from = part * (K_PART);
     const uint blocks = (min((size_t)(K_PART), (size_t)(K) - from) + BK - 1) / BK;
     x += X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
     w += W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
-
-    T sum[TM][TN], a[2][TM], b[2][TN];
-    UNROLL for (int i = 0; i < TM; i++)
-        UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0;
-#if ASYNC
-    const uint xs_at = local_address(xs), ws_at = local_address(ws);
-    UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (s < blocks) { FETCH(s, from + s * BK) }
-        COMMIT
+#include "include/tile_loop.h"
+#define ROW(r, e)                                                                                          \
+    {                                                                                                      \
+        const size_t m = m0 + (r), n = n0 + (e) % BN;                                                      \
+        if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { RESULT(batch, m, n, xs[e]); }                          \
     }
-    ARRIVED
-    uint next = STAGES - 1;
-#else
-    X_VECTOR x_next[X_LOADS];
-    W_VECTOR w_next[W_LOADS];
-    if (blocks) { FETCH(0, from) DEPOSIT(0) }
-#endif
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    READ(0, 0, 0)
-    for (uint block = 0; block < blocks; block++) {
-        UNROLL for (int k = 0; k < BK; k++) {
-#if ASYNC
-            if (k == 0) {                               // the readers of stage `next` passed the last barrier
-                if (block + STAGES - 1 < blocks) { FETCH(next, from + (block + STAGES - 1) * BK) }
-                COMMIT
-                next = next == STAGES - 1 ? 0 : next + 1;
-            }
-            if (k == BK - 1) {
-                ARRIVED
-                barrier(CLK_LOCAL_MEM_FENCE);
-                now = now == STAGES - 1 ? 0 : now + 1;
-            }
-#else
-            if (k == 0 && block + 1 < blocks) { FETCH(0, from + (block + 1) * BK) }
-            if (k == BK - 1) {
-                now ^= 1;
-                if (block + 1 < blocks) { DEPOSIT(now) } // its readers passed the last barrier
-                barrier(CLK_LOCAL_MEM_FENCE);
-            }
-#endif
-            READ((k + 1) % 2, now, (k + 1) % BK)        // after the last block: read, and not used
-            UNROLL for (int i = 0; i < TM; i++)
-                UNROLL for (int j = 0; j < TN; j++) sum[i][j] = VFMA(a[k % 2][i], b[k % 2][j], sum[i][j]);
-        }
-    }
-    UNROLL for (int i = 0; i < TM; i++) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        UNROLL for (int j = 0; j < TN; j += VW) VSTORE_L(VLOAD_P(sum[i] + j), xs + tm / VW * BN + tn + j * STEP_N);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        _Pragma("unroll 4") for (uint e = t; e < STEP_M * BN; e += ITEMS) {
-            const size_t m = m0 + e / BN * VW + i / VW * VW * STEP_M + i % VW, n = n0 + e % BN;
-            if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { RESULT(batch, m, n, xs[e]); }
-        }
-    }
+    TILE_END(ROW)
 }
 
 #elif VARIANT == TURN

@@ -11,7 +11,7 @@ from math import ceil, log2, prod
 from typing import Any
 
 from ..engine.tune import tuned
-from . import conv_winograd
+from . import conv_gpu_geometry, conv_winograd
 
 TUNED = dict(
     copy=256 * 1024,    # [bytes] private copy of the data of a work-item: with tile and weights it should stay in L2
@@ -111,9 +111,9 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o,
               "USE_FMA": int(device.runtime != "pocl"), **dict(zip(("W_G", "W_O", "W_C"), strides, strict=True)), "W_K": 1}
     domain = (x.shape[0], groups * o, prod(result))
-    if device.kind == "gpu":
-        return _gpu(device, layout, common, domain, x.shape[0], groups, o)
     lanes, itemsize = _lanes(device, x.dtype)
+    if device.kind == "gpu":
+        return conv_gpu_geometry.forward(device, layout, common, domain, itemsize)
     if (found := _winograd_forward(device, layout, common, domain, lanes, itemsize)) is not None:
         return found
     if (rows := _plane_rows(layout, o, c, lanes, itemsize)) is not None:
@@ -135,11 +135,13 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
     """Stages of conv_weight_gradient, or None where they do not suit."""
     g, x = operands
     o, c, k = g.shape[1] // groups, x.shape[1] // groups, prod(size)
-    if device.kind == "gpu" or not _suits(device, operands, o) or k > TUNED["taps"]:
+    if not _suits(device, operands, o) or k > TUNED["taps"]:
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
     layout.measured(device, c, o)
     lanes, itemsize = _lanes(device, x.dtype)
+    if device.kind == "gpu":
+        return conv_gpu_geometry.weights(device, layout, x.shape[0], groups, o, c, itemsize)
     shape = device, layout, x.shape[0], groups, o, c
     fast = conv_winograd.weights(*shape, lanes, itemsize) if conv_winograd.suits(layout, o, c) else None
     tile = fast or _weight_tile(*shape, k, lanes, itemsize)
@@ -154,18 +156,6 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
     grid = tile["PARTS"], ceil(c / tile["CB"]), out_blocks * groups
     return [_stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, scratch, lanes, final=False, file=file),
             _stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(total / 4096),), scratch, lanes, domain=(total,))]
-
-
-def _gpu(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int, ...], n: int, groups: int, o: int) -> Any:
-    """One stage of work-group tiles; narrow where there are few channels."""
-    bm, tm = (64, 4) if o > 32 else (32, 2)
-    items = (bm // tm) * 16
-    if items > device.max_work_group:
-        return None
-    pixels = n * prod(ceil(r / s) for r, s in zip(layout.result, layout.out, strict=True))
-    defines = {**common, "BM": bm, "TM": tm, "BN": 64, "TN": 4, "BK": 16, **layout.defines(1)}
-    grid = (ceil(o / bm) * ceil(pixels / 64) * items, 1, groups * len(layout.phases))
-    return [_stage("conv_tile", defines, grid, {}, 1, domain=domain, group=(items, 1, 1), file="conv_gpu.cl")]
 
 
 def _winograd_forward(device: Any, layout: _Layout, common: dict[str, Any], domain: tuple[int, ...], lanes: int, itemsize: int) -> Any:
@@ -183,10 +173,10 @@ def _winograd_forward(device: Any, layout: _Layout, common: dict[str, Any], doma
 
 
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], scratch: dict[str, int], lanes: int, domain: tuple[int, ...] = (),
-           final: bool = True, group: tuple[int, ...] | None = None, file: str = "") -> Any:
+           final: bool = True, file: str = "") -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, group or (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final, file=file)
+    return Stage(kernel, defines, grid, (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final, file=file)
 
 
 def _suits(device: Any, operands: Any, channels: int) -> bool:

@@ -98,11 +98,11 @@ def _plan(table: Tile, units: int, local: int, most: int, copies: bool, batch: i
     t = dict(table)
     if min(m, n) <= t["thin"]:
         return _thin(t, units, most, batch, m, n, k, along_k, wide)
-    tiles = [c for c in t["tiles"] if _fits(c, local, most, copies)] or t["tiles"][-1:]
-    time, tile, split = min(((_time(t, c, s, units, batch, m, n, k, size), c, s) for c in tiles for s in t["split"] if s == 1 or k // s >= t["part"]),
+    tiles = [c for c in t["tiles"] if fits(c, local, most, copies)] or t["tiles"][-1:]
+    time, tile, split = min(((duration(t, c, s, units, batch, m, n, k, size), c, s) for c in tiles for s in t["split"] if s == 1 or k // s >= t["part"]),
                             key=lambda found: found[0])
     bm, bn, bk, tm, tn, lanes_m, lanes_n, stages = tile[:8]
-    part, bk = _part(k, split, bk), bk if size == 4 else max(2, bk // 2)
+    part, bk = part_size(k, split, bk), bk if size == 4 else max(2, bk // 2)
     items = bm * bn // (tm * tn)
     turn = [copies and along and time * t["scatter"] > t["turn"][0] + 2 * rows * batch * k * size / t["turn"][1]
             for along, rows in zip(along_k, (m, n), strict=True)]
@@ -112,7 +112,7 @@ def _plan(table: Tile, units: int, local: int, most: int, copies: bool, batch: i
     return dict(file=TILES, defines=defines, groups=ceil(m / bm) * ceil(n / bn), items=items, split=ceil(k / part) if k else 1, part=part, time=time, turn=turn)
 
 
-def _fits(tile: Tile, local: int, most: int, copies: bool) -> bool:
+def fits(tile: Tile, local: int, most: int, copies: bool) -> bool:
     bm, bn, bk, tm, tn, _, _, stages = tile[:8]             # the depth counts floats: doubles halve it, bytes stay
     return bm * bn // (tm * tn) <= most and 4 * (stages if copies else 2) * bk * (bm + bn + 8) <= local and (copies or tm * tn <= 64)
 
@@ -124,15 +124,15 @@ def _width(wide: bool, copies: bool, along_k: bool, lines: int, depth: int, item
     return 4 if wide and even and not (copies and along_k) else 1
 
 
-def _part(k: int, split: int, depth: int) -> int:
+def part_size(k: int, split: int, depth: int) -> int:
     return max(ceil(ceil(k / depth) / split), 1) * depth
 
 
-def _time(t: dict[str, Any], tile: Tile, split: int, units: int, batch: int, m: int, n: int, k: int, size: int) -> float:
+def duration(t: dict[str, Any], tile: Tile, split: int, units: int, batch: int, m: int, n: int, k: int, size: int) -> float:
     """All units run the same number of tiles; the last are as long as the first. Parts of sums travel to memory and back."""
     bm, bn, bk, speed, alone = *tile[:3], *tile[8:]
     groups = ceil(m / bm) * ceil(n / bn) * batch * split
-    busy = max(ceil(groups / units) * bm * bn / (t["products"] * speed), alone) * (_part(k, split, bk) + t["lead"])
+    busy = max(ceil(groups / units) * bm * bn / (t["products"] * speed), alone) * (part_size(k, split, bk) + t["lead"])
     return busy + (t["launch"] + batch * m * n * (2 * split + 1) * size / t["bytes"] if split > 1 else 0.0)
 
 
@@ -146,6 +146,6 @@ def _thin(t: dict[str, Any], units: int, most: int, batch: int, m: int, n: int, 
     vj, vk = t["thin_columns"] if steps else 4 if loads else 1, 4 if loads and steps else 1
     groups = ceil(cols / (lanes_j * vj))
     split = max(1, min(ceil(units * t["thin_groups"] / (groups * batch)), k // (lanes_k * vk * 4), 64))
-    part = _part(k, split, lanes_k * vk)
+    part = part_size(k, split, lanes_k * vk)
     defines = dict(SWAP=int(swap), LANES_K=lanes_k, LANES_J=lanes_j, VJ=vj, VK=vk, ROWS_WIDE=int(wide[swap]))
     return dict(file=THIN, defines=defines, groups=groups, items=items, split=ceil(k / part) if k else 1, part=part, time=0.0, turn=(False, False))

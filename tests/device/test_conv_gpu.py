@@ -1,0 +1,95 @@
+"""Convolution by the tiles of GPUs: on CPUs that play GPU, with little local memory too, and cut into parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet.ops as F
+from clnet.autodiff import gradients
+from clnet.engine import on
+from clnet.engine.opencl import OpenCLEngine
+from clnet.engine.reference import NumpyEngine
+from clnet.op import OPS
+from clnet.ops import conv_gpu_geometry
+from clnet.tensor import placeholder, tensor
+
+RNG = np.random.default_rng(11)
+
+# x, w, stride, padding, dilation, groups: channels that blocks divide and that they do not, one tap and several a tile, phases
+CASES = [
+    ((3, 16, 9, 13), (40, 16, 3, 3), 1, 1, 1, 1),
+    ((2, 5, 8, 7), (17, 5, 3, 2), 1, (1, 0), 1, 1),
+    ((5, 32, 6, 5), (64, 32, 3, 3), 1, 1, 1, 1),
+    ((2, 64, 5, 5), (70, 64, 2, 2), 2, 0, 1, 1),
+    ((9, 64, 2, 1), (64, 64, 1, 1), 1, 0, 1, 1),
+    ((2, 128, 4, 6), (20, 128, 3, 3), (2, 1), 1, (1, 2), 1),
+    ((1, 3, 11, 11), (24, 3, 5, 5), 3, 2, 1, 1),
+    ((2, 32, 5, 6), (48, 16, 3, 3), 1, 1, 1, 2),
+    ((2, 12, 7, 6), (12, 1, 3, 3), 2, 1, 1, 12),
+    ((2, 6, 7, 6), (30, 2, 3, 3), 1, 1, 1, 3),
+    ((2, 16, 3, 4, 5), (16, 16, 2, 3, 1), 1, (1, 1, 0), 1, 1),
+    ((2, 16, 4), (32, 16, 1), 4, 0, 1, 1),
+]
+
+
+@pytest.fixture(params=[16384, 32768, 65536], ids="{} bytes".format)
+def gpu(device: Any, request: pytest.FixtureRequest) -> Any:
+    """An engine over a small GPU that is this CPU, or over the GPU itself."""
+    profile = device.device
+    if profile.kind == "gpu":
+        return device
+    if profile.kind != "cpu" or profile.runtime == "pocl":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    return OpenCLEngine(dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, compute_units=20, local_memory=request.param,
+                                            max_work_group=256))
+
+
+def launched(case: Any, dtype: str, engine: Any) -> None:
+    """conv and its gradients against the float64 reference, twice to the same bits."""
+    xs, ws, stride, padding, dilation, groups = case
+    inputs = [tensor(RNG.standard_normal(s).astype(dtype)) for s in (xs, ws)]
+    outputs = []
+    for _ in range(2):
+        y = F.conv(*inputs, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        g = tensor(np.cos(np.arange(y.size, dtype=dtype)).reshape(y.shape))
+        outputs.append([F.relu(y + 0.5), *gradients(y, inputs, g)])
+    values, again = engine.values(outputs[0]), engine.values(outputs[1])
+    for value, repeat, expected in zip(values, again, NumpyEngine().values(outputs[0]), strict=True):
+        assert np.abs(value - expected).max() <= 1e-5 * (1 + np.abs(expected).max())
+        np.testing.assert_array_equal(value, repeat)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_tiles_at_their_edges(gpu: Any, case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(conv_gpu_geometry.TUNED, "part", 16)
+    monkeypatch.setitem(conv_gpu_geometry.TUNED, "launch", 0)
+    with on(gpu):
+        launched(case, "float32", gpu)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "weights"])
+def test_every_tile(gpu: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tile in conv_gpu_geometry.TUNED[kind]:
+        monkeypatch.setitem(conv_gpu_geometry.TUNED, kind, (tile,))
+        with on(gpu):
+            launched(CASES[2], "float32", gpu)
+
+
+def test_double_precision(gpu: Any) -> None:
+    if not gpu.device.fp64:
+        pytest.skip("the device has no doubles")
+    with on(gpu):
+        for case in (CASES[0], CASES[1], CASES[7]):
+            launched(case, "float64", gpu)
+
+
+def test_no_patches_are_stored(gpu: Any) -> None:
+    x, w = placeholder((64, 64, 28, 28)), placeholder((64, 64, 3, 3))
+    y = F.conv(x, w, padding=1)
+    for name, operands, more in (("conv", (x, w), {}), ("conv_data_gradient", (y, w), {"size": (28, 28)}), ("conv_weight_gradient", (y, x), {"size": (3, 3)})):
+        stages = OPS[name].launch(gpu.device, operands, **y.attrs, **more)
+        assert 0 < max(sum(s.scratch.values()) for s in stages) < 4 * x.size  # patches would be nine times the data
