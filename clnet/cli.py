@@ -13,7 +13,7 @@ from typing import Any
 from .errors import ClnetError, ConfigError
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-SUITES = ("ops", "steps", "all", "matmul")
+SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul")
 DEBUG = "CLNET_DEBUG"
 
 
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     _train_options(add("train", _train, "train on built-in data"))
     _status_options(add("status", _status, "run every check and write the status tables"))
     _parity_options(add("parity", _parity, "compare a model or layer with the float64 reference, layer by layer"))
-    _bench_options(add("bench", _bench, "time ops and training steps against NumPy and PyTorch"))
+    _bench_options(add("bench", _bench, "time ops, training steps and start-up, measure memory and scaling, against NumPy, PyTorch and tinygrad"))
     _report_options(add("report", _report, "train, check, compare and time in short forms; write one HTML page"))
     tune = add("tune", _tune, "measure on this machine what the defaults only estimate, and keep it in the user's folder")
     tune.add_argument("--op", choices=["matmul", "conv", "winograd"], help="whose kernel's numbers to search")
@@ -95,6 +95,7 @@ def _bench_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--only", default="", metavar="TEXT", help="only works whose name contains this")
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     sub.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots there")
+    sub.add_argument("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report")
     _device_option(sub)
 
 
@@ -167,7 +168,8 @@ def _tune(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     from .workbench import bench
 
-    return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots)
+    return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
+                      report_file=args.report)
 
 
 def _report(args: argparse.Namespace) -> int:

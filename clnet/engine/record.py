@@ -141,7 +141,8 @@ class Replay:
         self.watched += [(k, v) for k, leaf in enumerate(self.leaves) for v in t.read if v.tensor is leaf]
         self.bound = Bound(self.plan, engine)
         self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
-        self.blocks = [engine.pool.alloc(s.nbytes, "step input") for s in specs]
+        self.specs = specs
+        self.blocks: list[Any] = [None] * n  # for inputs from the host, made when the first comes
         # Fresh blocks replace these at every call, so that earlier results stay valid.
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self.uses = self._uses()
@@ -176,7 +177,8 @@ class Replay:
             return self.arena.buffer if self.arena else None
         if place.kind == "out":
             return self._outputs[place.number].buffer
-        return self._leaf_blocks[place.number].buffer
+        block = self._leaf_blocks[place.number]
+        return block.buffer if block else None  # an input that nobody has fed yet
 
     def __call__(self, *inputs: Any) -> Any:
         if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
@@ -200,7 +202,7 @@ class Replay:
             self.engine.run([t])
             block = t.storage.block
         else:
-            block = self.blocks[k]
+            block = self.blocks[k] = self.blocks[k] or self.engine.pool.alloc(self.specs[k].nbytes, "step input")
             want = self.trace.inputs[k].spec
             x = np.asarray(x, np_dtype(want.dtype), order="C")
             if x.shape != want.shape:

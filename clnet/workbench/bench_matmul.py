@@ -10,8 +10,8 @@ from ..engine import on
 from ..engine.record import Recorded
 from ..precision import precision
 from ..tensor import tensor
-from .bench import Work
-from .bench_ops import normal
+from .bench_call import normal
+from .bench_compare import Step, Work
 from .peers import Run, Torch
 
 SHAPES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192))  # m, n, k
@@ -46,10 +46,11 @@ def _work(form: str, shape: tuple[int, int, int], name: str, how: tuple[str, str
         with on(engine):
             xs = [tensor(a, dtype) for a in normal(*shapes)]
             engine.run(xs)
-            step = Recorded(product, "bench")
-        return lambda: step(*xs)
+            return Step(Recorded(product, "bench"), lambda: tuple(xs))
 
-    return Work("matmul", f"matmul {m}×{k} · {k}×{n} {form} {name}", ours, _theirs(shapes, formed, dtype, their_dtype, tf32), arithmetic=name)
+    nbytes = (2 if dtype == "bfloat16" else 4) * (m * k + k * n + m * n)
+    return Work("matmul", f"matmul {m}×{k} · {k}×{n} {form} {name}", ours, _theirs(shapes, formed, dtype, their_dtype, tf32), arithmetic=name, numpy=False,
+                flops=2.0 * m * n * k, nbytes=nbytes)
 
 
 def _theirs(shapes: list[tuple[int, int]], formed: Callable[..., Any], dtype: str, arithmetic: str, tf32: bool) -> Callable[[Torch], Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,8 @@ from ..layers.base import Layer, no_tape
 from ..losses.base import Loss
 from ..optimizers import Adam
 from ..tensor import tensor
-from . import bench_torch, registry
-from .bench import Work
+from . import bench_tinygrad, bench_torch, registry
+from .bench_compare import Step, Work
 from .peers import Run, Torch
 
 Config = dict[str, Any]
@@ -25,7 +26,11 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """A network by its configuration, with a batch: x of normal numbers (or of labels below `tokens`), y of labels below `classes`."""
+    """A network by its configuration, with a batch: x of normal numbers (or of labels below `tokens`), y of labels below `classes`.
+
+    products   multiply-adds of one sample's forward pass; a step has three times as many, less those of the gradient that
+    unused     is not asked for: of the input, by the first layer
+    """
 
     name: str
     layers: list[Config]
@@ -33,8 +38,17 @@ class Task:
     y: tuple[int, ...]
     classes: int
     torch: Callable[[Any], Any]
+    products: float = 0.0
+    unused: float = 0.0
     tokens: int = 0
     quick: bool = False
+    tinygrad: Callable[[Any], Any] | None = None
+    suite: str = "steps"
+
+    @property
+    def flops(self) -> float:
+        """Of a step's products; what is done element by element is not counted."""
+        return 2 * self.x[0] * (3 * self.products - self.unused)
 
     def batch(self) -> tuple[Any, Any]:
         rng = np.random.default_rng(0)
@@ -86,17 +100,38 @@ def _gpt() -> list[Config]:
 
 def tasks() -> list[Task]:
     """The six networks, smallest first."""
-    return [Task("mlp b64", _mlp(), (64, 784), (64,), 10, bench_torch.mlp, quick=True),
-            Task("mlp b512", _mlp(), (512, 784), (512,), 10, bench_torch.mlp),
-            Task("cnn b64", _cnn(), (64, 1, 28, 28), (64,), 10, bench_torch.cnn, quick=True),
-            Task("resnet20 b32", _resnet(), (32, 3, 32, 32), (32,), 10, bench_torch.resnet20),
-            Task("lstm b32 t50", _lstm(), (32, 50, 64), (32,), 10, bench_torch.lstm),
-            Task("gpt b16 t128", _gpt(), (16, 128), (16, 128), 96, bench_torch.gpt, tokens=96)]
+    return [_mlp_task(64, quick=True), _mlp_task(512),
+            Task("cnn b64", _cnn(), (64, 1, 28, 28), (64,), 10, bench_torch.cnn, 784 * 288 + 196 * 64 * 288 + 3136 * 128 + 1280, 784 * 288, quick=True,
+                 tinygrad=bench_tinygrad.cnn),
+            Task("resnet20 b32", _resnet(), (32, 3, 32, 32), (32,), 10, bench_torch.resnet20, _resnet_products(), 1024 * 16 * 27),
+            Task("lstm b32 t50", _lstm(), (32, 50, 64), (32,), 10, bench_torch.lstm, 50 * 192 * 512 + 1280, 50 * 64 * 512),
+            # A block: four matrices for attention, eight for the rest, scores and their use up to the query's place; no product for the input.
+            Task("gpt b16 t128", _gpt(), (16, 128), (16, 128), 96, bench_torch.gpt, 128 * (4 * (12 * 128**2 + 129 * 128) + 128 * 96), tokens=96)]
+
+
+def _mlp_task(batch: int, quick: bool = False) -> Task:
+    return Task(f"mlp b{batch}", _mlp(), (batch, 784), (batch,), 10, bench_torch.mlp, 784 * 512 + 512 * 512 + 5120, 784 * 512, quick=quick,
+                tinygrad=bench_tinygrad.mlp)
+
+
+def _resnet_products() -> float:
+    side, total = 32, 1024.0 * 16 * 27
+    for i, o, stride in bench_torch.RESNET20:
+        side //= stride
+        total += side**2 * o * (9 * i + 9 * o + (i if stride > 1 else 0))
+    return total + 640
 
 
 def works() -> list[Work]:
     registry.load_all()
-    return [Work("steps", t.name, _ours(t), _theirs(t), t.quick, missing(t)) for t in tasks()]
+    return [as_work(t) for t in tasks()]
+
+
+def as_work(task: Task) -> Work:
+    """The task's training step; PyTorch's best is its compiled network with the fused update."""
+    modes = {"fused Adam": theirs(task, fused=True), "compiled, fused Adam": theirs(task, fused=True, compiled=True)} if task.suite == "steps" else {}
+    tinygrad = functools.partial(bench_tinygrad.step, task=task, network=task.tinygrad) if task.tinygrad else None
+    return Work(task.suite, task.name, ours(task), theirs(task), task.quick, missing(task), modes, tinygrad, numpy=task.suite == "steps", flops=task.flops)
 
 
 def missing(task: Task) -> str:
@@ -122,8 +157,8 @@ def network(task: Task) -> Any:
     return model.build(task.x[1:], dtype="int32" if task.tokens else "float32")
 
 
-def _ours(task: Task) -> Callable[[Any], Run]:
-    def prepare(engine: Any) -> Run:
+def ours(task: Task) -> Callable[[Any], Run]:
+    def prepare(engine: Any) -> Step:
         with on(engine):
             model, loss, optimizer = network(task), Loss.registry["CrossEntropyLoss"](), Adam(lr=1e-3)
             optimizer.attach(model.parameters())
@@ -137,24 +172,24 @@ def _ours(task: Task) -> Callable[[Any], Run]:
                 optimizer.apply(gradients(value, [p.tensor for p in optimizer.parameters]), hyper)
                 return value
 
-            step = Recorded(body, task.name)
         count = iter(range(1, 1 << 30))
-        return lambda: step(x, y, optimizer.hyper(next(count)))
+        return Step(Recorded(body, task.name), lambda: (x, y, optimizer.hyper(next(count))))
 
     return prepare
 
 
-def _theirs(task: Task) -> Callable[[Torch], Run]:
+def theirs(task: Task, fused: bool | None = None, compiled: bool = False) -> Callable[[Torch], Run]:
     def prepare(peer: Torch) -> Run:
         torch = peer.torch
         torch.manual_seed(0)
         model = task.torch(torch).to(peer.where)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
+        forward = torch.compile(model) if compiled else model
         x, y = (peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch())
 
         def step() -> Any:
             optimizer.zero_grad(set_to_none=True)
-            value = torch.nn.functional.cross_entropy(model(x).reshape(-1, task.classes), y.reshape(-1))
+            value = torch.nn.functional.cross_entropy(forward(x).reshape(-1, task.classes), y.reshape(-1))
             value.backward()
             optimizer.step()
             return value

@@ -63,12 +63,10 @@ def parity_section(found: Any) -> Section:
 
 def bench_section(rows: Sequence[Any], pictures: dict[str, bytes]) -> Section:
     """Rows of the bench as a section, CPU and GPU apart."""
-    from ..engine.device import devices
-    from .bench import RATIO, shown
+    from .bench_row import sections
 
-    kinds = {d.key: d.kind.upper() for d in devices()}
-    groups = dict.fromkeys(kinds.get(r.device, "?") for r in rows)
-    return Section("Bench", [RATIO], [(kind, [shown(r) for r in rows if kinds.get(r.device, "?") == kind]) for kind in groups],
+    found = sections(rows)
+    return Section("Bench", [f"{title}: {legend}" for title, legend, _ in found], [(title, some) for title, _, some in found],
                    [(f"bench {name}", png) for name, png in pictures.items()])
 
 

@@ -80,3 +80,60 @@ def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epo
         axes.set_yscale("log")
     axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
     return _png(figure)
+
+
+def roofline(points: Mapping[str, tuple[float, float]], gflops: float, gbytes: float, title: str) -> bytes:
+    """What was reached [GFLOP/s] over flops a byte, numbered and named at the side, under the roof of the device's measured peak."""
+    figure, axes = _figure(9, max(4.5, 0.17 * len(points) + 1))
+    x = np.array([p[0] for p in points.values()])
+    low, high = min(x.min(initial=0.1), gflops / gbytes) / 2, max(x.max(initial=1.0), gflops / gbytes) * 2
+    over = np.geomspace(low, high, 200)
+    axes.plot(over, np.minimum(gflops, over * gbytes), color=INK, linewidth=1.4)
+    for k, (name, (at, reached)) in enumerate(points.items(), 1):
+        share = reached / min(gflops, at * gbytes)
+        axes.plot(at, reached, "o", markersize=4, color=FAST if share >= 0.5 else SLOW, label=f"{k} {name[:44]}: {share:.0%}")
+        axes.annotate(f" {k}", (at, reached), fontsize=6)
+    axes.set(xscale="log", yscale="log", xlabel="flops a byte", ylabel="GFLOP/s")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=6, frameon=False, handlelength=0.5)
+    axes.set_title(f"{title}: roof {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s", fontsize=10, color=INK, loc="left", **PLAIN)
+    return _png(figure)
+
+
+def growth(series: Mapping[str, Mapping[float, float]], title: str, xlabel: str, ylabel: str) -> bytes:
+    """Lines over the sizes on two logarithmic axes; the dotted line grows as the size does, from the first line's last point back."""
+    figure, axes = _figure(6, 4)
+    for name, points in series.items():
+        axes.plot(list(points), list(points.values()), marker="o", markersize=4, linewidth=1.4, label=name)
+    sizes, values = (list(c) for c in zip(*next(iter(series.values())).items(), strict=True))
+    axes.plot(sizes, [values[-1] * s / sizes[-1] for s in sizes], linestyle=":", linewidth=1, color=INK, label="linear")
+    axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, ylim=(min(min(p.values()) for p in series.values() if p) / 2, None))
+    axes.set_xticks(sizes, [f"{s:g}" for s in sizes])
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
+    return _png(figure)
+
+
+def groups(bars: Mapping[str, Mapping[str, float]], title: str, xlabel: str) -> bytes:
+    """Horizontal bars in groups: a group a name, a colour a member."""
+    members = list(dict.fromkeys(m for g in bars.values() for m in g))
+    figure, axes = _figure(8, 0.2 * sum(len(g) + 1 for g in bars.values()) + 1.2)
+    y, ticks = 0.0, []
+    colors = dict(zip(members, ("#2a7f62", "#999999", "#3b6ea5", "#c0562f", "#8a5aa5"), strict=False))
+    for name, group in bars.items():
+        ticks.append((y - (len(group) - 1) / 2, name))
+        for member, value in group.items():
+            axes.barh(y, value, height=0.9, color=colors.get(member, INK))
+            axes.text(value, y, f" {value:.3g}", va="center", fontsize=7)
+            y -= 1
+        y -= 1
+    axes.set_yticks([t for t, _ in ticks], [n[:44] for _, n in ticks], fontsize=8, **PLAIN)
+    axes.legend(handles=[_patch(c, m) for m, c in colors.items()], fontsize=8, frameon=False)
+    axes.set(xlabel=xlabel)
+    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
+    return _png(figure)
+
+
+def _patch(color: str, label: str) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(color=color, label=label)

@@ -97,7 +97,7 @@ def timed(engine: Any, quick: bool) -> Section:
     rows = bench.run(engine, "all", quick=True)
     section = page.bench_section(rows, bench.pictures(rows))
     section.text += [warning] if warning else []
-    section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.ours_ms is None and not r.note.startswith("needs "))
+    section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.failed)
     return section
 
 

@@ -1,0 +1,239 @@
+"""One work timed by everybody in turn: us, NumPy, PyTorch in its modes, tinygrad."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..engine import on
+from ..engine.peak import Peak
+from ..engine.record import Recorded
+from ..engine.reference import NumpyEngine
+from ..engine.tune import serving
+from .bench_row import ARITHMETIC, Row
+from .peers import Run, Tinygrad, Torch
+
+ROUNDS, QUICK_ROUNDS = 7, 3
+SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once
+PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
+RULES = "rules"  # what serves where nobody measured
+PATIENCE = 6.0  # [s] a peer that has used this much is not run again in later rounds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all works of a run have in common. `torch`, `tinygrad`: the peers, or why they are not there; "" where nobody wants them."""
+
+    engine: Any
+    torch: Torch | str = ""
+    tinygrad: Tinygrad | str = ""
+    quick: bool = False
+    threads: int = 1
+    peak: Peak | None = None
+
+    @property
+    def rounds(self) -> int:
+        return QUICK_ROUNDS if self.quick else ROUNDS
+
+    def row(self, suite: str, work: str, peer: str = "", **facts: Any) -> Row:
+        roof: dict[str, Any] = {"peak_gflops": round(self.peak.gflops, 1), "peak_gbytes": round(self.peak.gbytes, 1)} if self.peak else {}
+        return Row(suite, work, ARITHMETIC, self.engine.device.key, peer, **{"threads": self.threads, **roof, **facts})
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something to time. `ours(engine)`, `torch(peer)` and `tinygrad(peer)` prepare it and give a call that starts one run of it.
+
+    modes    PyTorch's other modes by name ("fused", "compiled"); not in the quick form
+    needs    what is missing for it here, if anything; then there is a row that says so in place of times
+    numpy    whether NumPy runs it too (in the quick form only of ops)
+    flops    of the formula; an addition, a product and a function count one each
+    nbytes   inputs and outputs, each once; 0: what our kernels read and write
+    arithmetic  of products and sums, on both sides
+    """
+
+    suite: str
+    name: str
+    ours: Callable[[Any], Run]
+    torch: Callable[[Torch], Run] | None = None
+    quick: bool = False
+    needs: str = ""
+    modes: Mapping[str, Callable[[Torch], Run]] = field(default_factory=dict)
+    tinygrad: Callable[[Tinygrad], Run] | None = None
+    numpy: bool = True
+    flops: float = 0.0
+    nbytes: float = 0.0
+    arithmetic: str = ARITHMETIC
+
+    def rows(self, setting: Setting) -> list[Row]:
+        """One row a peer."""
+        if self.needs:
+            return [setting.row(self.suite, self.name, note=self.needs)]
+        return compare(self, setting)
+
+
+class Step:
+    """A recorded step of ours and what gives its arguments: a call starts one replay."""
+
+    def __init__(self, step: Recorded, arguments: Callable[[], tuple[Any, ...]]) -> None:
+        self.step, self.arguments = step, arguments
+
+    def __call__(self) -> Any:
+        return self.step(*self.arguments())
+
+    @property
+    def plan(self) -> Any:
+        """The plan that was last prepared; None on engines without plans."""
+        return next((getattr(r, "plan", None) for r in reversed(self.step.replays.values())), None)
+
+    @property
+    def launches(self) -> int:
+        return len(self.plan.steps)
+
+    @property
+    def nbytes(self) -> int:
+        """[bytes] that the kernels of a step read and write; the stages of one op count once together, without what they hand each other."""
+        return int(sum({id(s.writes): s.nbytes for s in self.plan.steps}.values()))
+
+
+@dataclass
+class Contender:
+    """Someone who runs a work; `samples` in seconds a call. `problem`: why it could not."""
+
+    name: str
+    call: Run
+    finish: Callable[[], None]
+    repeats: int = 1
+    samples: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    def warm(self) -> None:
+        """The first call compiles; a sample then tells how often to repeat."""
+        self.call()
+        self.finish()
+        self.repeats = max(1, int(SAMPLE / max(self.sample(1), 1e-6)))
+
+    def sample(self, repeats: int) -> float:
+        """Seconds a call, over some calls and the wait for them; after a pause, in which the others' threads stop spinning, and a call."""
+        time.sleep(PAUSE)
+        self.call()
+        self.finish()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            out = self.call()
+        self.finish()
+        seconds = (time.perf_counter() - start) / repeats
+        del out
+        return seconds
+
+
+def ours(work: Work, engine: Any) -> tuple[Contender, dict[str, Any]]:
+    """Us, warmed, with the facts of the step: launches, bytes, peak of the buffers."""
+    pool = getattr(engine, "pool", None)
+    before = _settled(pool)
+    with serving() as served:
+        call = work.ours(engine)
+        me = Contender("clnet", _within(engine, call), getattr(engine, "finish", _nothing))
+        me.warm()
+    facts: dict[str, Any] = {"tuning": "; ".join(sorted(served)) or RULES}
+    if pool is not None:
+        facts["peak_bytes"] = pool.statistics().peak - before
+    if isinstance(call, Step) and call.plan is not None:
+        facts |= {"launches": call.launches, "kernel_bytes": call.nbytes}
+    return me, facts
+
+
+def _settled(pool: Any) -> int:
+    """[bytes] in use, with nothing cached, so that what follows gets buffers of the size it asks for."""
+    if pool is None:
+        return 0
+    gc.collect()
+    pool.trim()
+    pool.reset_peak()
+    return int(pool.statistics().active)
+
+
+def peers_of(work: Work, setting: Setting) -> list[Contender]:
+    """The peers, warmed; one that cannot run has a `problem`."""
+    wanted: list[tuple[str, Callable[[], Run], Callable[[], None]]] = []
+    engine, torch, tiny = setting.engine, setting.torch, setting.tinygrad
+    if work.numpy and hasattr(engine, "transfers") and (work.suite == "ops" or not setting.quick):
+        host = NumpyEngine("float32")
+        wanted.append(("numpy", lambda: _within(host, work.ours(host)), _nothing))
+    if isinstance(torch, Torch) and work.torch:
+        for mode, prepare in {"": work.torch, **({} if setting.quick else work.modes)}.items():
+            wanted.append((f"{torch.name} ({mode})" if mode else torch.name, lambda p=prepare: p(torch), torch.finish))  # type: ignore[misc]
+    if work.tinygrad and isinstance(tiny, Tinygrad):
+        prepare_tiny = work.tinygrad
+        wanted.append((tiny.name, lambda: prepare_tiny(tiny), tiny.finish))
+    elif work.tinygrad and tiny:
+        wanted.append(("tinygrad", lambda: _absent(str(tiny)), _nothing))
+    return [_contender(*w) for w in wanted]
+
+
+def _absent(why: str) -> Run:
+    raise LookupError(why)
+
+
+def _contender(name: str, prepare: Callable[[], Run], finish: Callable[[], None]) -> Contender:
+    found = Contender(name, _nothing, finish)
+    try:
+        found.call = prepare()
+        found.warm()
+    except LookupError as error:
+        found.problem = str(error)
+    except Exception as error:  # a peer that breaks here says nothing about us
+        found.problem = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+    return found
+
+
+def _nothing() -> None:
+    pass
+
+
+def _within(engine: Any, call: Run) -> Run:
+    def run() -> Any:
+        with on(engine):
+            return call()
+
+    return run
+
+
+def compare(work: Work, setting: Setting) -> list[Row]:
+    """Rows of a work, one a peer: all take a sample in turn, so that a busy moment hits all alike."""
+    me, facts = ours(work, setting.engine)
+    others = peers_of(work, setting)
+    for _ in range(setting.rounds):
+        for c in (me, *(o for o in others if not o.problem)):
+            # A slow peer's spread is worth less than the wait for it; its samples so far stand.
+            if not c.samples or sum(c.samples) * c.repeats < PATIENCE or c is me:
+                c.samples.append(c.sample(c.repeats))
+    mine = statistics.median(me.samples)
+    facts |= {"ours_ms": round(mine * 1e3, 5), "arithmetic": work.arithmetic, **rates(work, mine, facts.get("kernel_bytes", 0), setting.peak)}
+    bare = setting.row(work.suite, work.name, **facts)
+    return [_against(bare, me, o) for o in others] or [bare]
+
+
+def _against(bare: Row, me: Contender, peer: Contender) -> Row:
+    if peer.problem:
+        return replace(bare, peer=peer.name, note=peer.problem)
+    mine, theirs = statistics.median(me.samples), statistics.median(peer.samples)
+    spread = [p / o for o, p in zip(me.samples, peer.samples, strict=False)]
+    return replace(bare, peer=peer.name, peer_ms=round(theirs * 1e3, 5), ratio=round(theirs / mine, 4), min=round(min(spread), 4), max=round(max(spread), 4),
+                   note="" if len(peer.samples) == len(me.samples) else f"{len(peer.samples)} of {len(me.samples)} rounds")
+
+
+def rates(work: Work, seconds: float, kernel_bytes: int, peak: Peak | None) -> dict[str, float]:
+    """GFLOP/s, GB/s, flops a byte, and the share of what the peak allows there."""
+    nbytes = work.nbytes or kernel_bytes
+    gflops, gbytes = work.flops / seconds / 1e9, nbytes / seconds / 1e9
+    found = ({"gflops": round(gflops, 3)} if work.flops else {}) | ({"gbytes": round(gbytes, 3)} if nbytes else {})
+    if not (work.flops and nbytes):
+        return found
+    found["intensity"] = round(work.flops / nbytes, 4)
+    # The peak is that of float32: tensor cores have another.
+    return found | ({"share": round(gflops / peak.attainable(work.flops / nbytes), 4)} if peak and work.arithmetic == ARITHMETIC else {})

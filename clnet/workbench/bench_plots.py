@@ -1,0 +1,56 @@
+"""The bench's rows as pictures: ratios a peer, a roofline a suite, step time against size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import plots
+from .bench_row import Row
+from .bench_scaling import FAMILIES, size_of
+
+TIMED = ("ops", "steps", "matmul")
+
+
+def pictures(rows: Sequence[Row]) -> dict[str, bytes]:
+    """PNGs by name: bars of ratios, one picture a device and peer; rooflines; curves of scaling; bars of memory."""
+    return {**_ratios(rows), **_rooflines(rows), **_scaling(rows), **_memory(rows)}
+
+
+def _ratios(rows: Sequence[Row]) -> dict[str, bytes]:
+    out = {}
+    for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if r.ratio and r.suite in TIMED):
+        some = [r for r in rows if (r.device, r.peer) == (device, peer) and r.ratio and r.suite in TIMED]
+        out[f"{device}-{peer}"] = plots.ratios([r.work for r in some], [float(r.ratio or 1) for r in some], f"{device} against {peer}")
+    return out
+
+
+def _rooflines(rows: Sequence[Row]) -> dict[str, bytes]:
+    out = {}
+    for device, suite in dict.fromkeys((r.device, r.suite) for r in rows if r.share):
+        some = list({r.work: r for r in rows if (r.device, r.suite) == (device, suite) and r.share}.values())
+        points = {r.work: (float(r.intensity or 0), float(r.gflops or 0)) for r in some}
+        out[f"{device}-{suite}-roofline"] = plots.roofline(points, float(some[0].peak_gflops or 0), float(some[0].peak_gbytes or 0), f"{suite} on {device}")
+    return out
+
+
+def _scaling(rows: Sequence[Row]) -> dict[str, bytes]:
+    out = {}
+    for device in dict.fromkeys(r.device for r in rows if r.suite == "scaling"):
+        for family, what in FAMILIES.items():
+            some = [r for r in rows if (r.device, r.suite) == (device, "scaling") and r.work.startswith(family) and r.ours_ms]
+            ours = {size_of(r.work): float(r.ours_ms or 0) for r in some}
+            peers = dict.fromkeys(r.peer for r in some if r.peer)
+            series = {"clnet": ours} | {p: {size_of(r.work): r.peer_ms for r in some if r.peer == p and r.peer_ms} for p in peers}
+            if len(ours) > 1:
+                out[f"{device}-{family}"] = plots.growth(series, f"{family}: step time on {device}", what, "ms a step")
+    return out
+
+
+def _memory(rows: Sequence[Row]) -> dict[str, bytes]:
+    out = {}
+    for device in dict.fromkeys(r.device for r in rows if r.suite == "memory" and r.peak_bytes):
+        some = [r for r in rows if (r.device, r.suite) == (device, "memory") and r.peak_bytes]
+        bars = {w: {"clnet": float(next(r for r in some if r.work == w).peak_bytes or 0) / 1e6}
+                | {r.peer: r.peer_bytes / 1e6 for r in some if r.work == w and r.peer_bytes} for w in dict.fromkeys(r.work for r in some)}
+        out[f"{device}-memory"] = plots.groups(bars, f"peak memory of a training step on {device}", "MB")
+    return out

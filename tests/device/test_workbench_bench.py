@@ -1,0 +1,146 @@
+"""The bench: what a training step launches and moves stays what it was, forecasts hold, peers that are not there are said, rows can be drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clnet.engine import peak
+from clnet.workbench import bench, bench_compare, bench_memory, bench_row, bench_startup, bench_steps, peers, registry
+
+pytestmark = pytest.mark.device
+PNG = b"\x89PNG"
+
+# Upper bounds, a tenth above what was counted: a fusion that is lost, a gradient that is stored twice or an update that falls apart into a
+# launch a tensor shows here. What a step needs at least: mlp b64 reads three matrices twice and Adam moves seven vectors, 32 MB in all.
+# name: launches, [bytes] that kernels read and write
+STEPS = {"mlp b64": (16, 50e6), "mlp b512": (16, 67e6), "cnn b64": (33, 147e6), "resnet20 b32": (260, 940e6), "lstm b32 t50": (21, 68e6),
+         "gpt b16 t128": (179, 1020e6)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything() -> None:
+    registry.load_all()
+
+
+def task(name: str) -> bench_steps.Task:
+    return next(t for t in bench_steps.tasks() if t.name == name)
+
+
+def compiles_quickly(device: Any) -> Any:
+    if not hasattr(device, "pool") or device.device.runtime == "pocl":
+        pytest.skip("steps are counted where kernels build quickly")
+    return device
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_launches_bytes_and_memory_of_a_step(name: str, device: Any) -> None:
+    if compiles_quickly(device).device.kind != "cpu":
+        pytest.skip("the bounds are those of CPUs, where kernels have other stages")
+    _, facts = bench_compare.ours(bench_steps.as_work(task(name)), device)
+    launches, nbytes = STEPS[name]
+    assert facts["launches"] <= launches
+    assert facts["kernel_bytes"] <= nbytes
+    assert facts["tuning"]
+    assert bench_memory.forecast(task(name), device) == pytest.approx(facts["peak_bytes"], rel=0.1)
+
+
+def test_memory_of_checkpointed_blocks_is_forecast(device: Any) -> None:
+    plain = task("gpt b16 t128")
+    again = bench_memory.checkpointed(plain)
+    measured = bench_memory.measure(again, compiles_quickly(device))
+    assert measured < bench_memory.forecast(plain, device) / 2
+    assert bench_memory.forecast(again, device) == pytest.approx(measured, rel=0.1)
+
+
+def test_every_task_is_there() -> None:
+    assert [t.name for t in bench_steps.tasks()] == list(STEPS)
+    assert not any(bench_steps.missing(t) for t in bench_steps.tasks())
+
+
+def test_flops_are_those_of_the_products() -> None:
+    assert task("mlp b64").flops == 2 * 64 * (3 * (784 * 512 + 512 * 512 + 512 * 10) - 784 * 512)
+    by_hand = 2 * 32 * 3 * (40.8e6 - 1024 * 16 * 27 / 3)  # 40.8 M products a picture are the literature's count for this network
+    assert task("resnet20 b32").flops == pytest.approx(by_hand, rel=0.02)
+
+
+def test_the_peak_is_above_what_anything_reaches(device: Any) -> None:
+    if not hasattr(device, "pool"):
+        pytest.skip("the host has no kernels to measure")
+    roof = peak.measure(device)
+    assert roof.gflops > roof.gbytes > 0
+    assert roof.attainable(1e9) == roof.gflops
+    assert roof.attainable(0.25) == pytest.approx(min(roof.gflops, 0.25 * roof.gbytes))
+
+
+def test_names_are_unique_and_quick_is_a_part() -> None:
+    everything = bench.works()
+    names = [(w.suite, w.name) for w in everything]
+    assert len(set(names)) == len(names)
+    assert {s for s, _ in names} == set(bench.SUITES)
+    assert {w.name for w in bench.works(quick=True)} < {n for _, n in names}
+    assert all(w.flops and w.nbytes for w in bench.works("ops"))
+
+
+def test_a_peer_that_is_not_there_is_a_row_that_says_so(device: Any) -> None:
+    work = bench_compare.Work("ops", "nothing", lambda engine: lambda: None, tinygrad=lambda peer: lambda: None, torch=_broken, numpy=False)
+    torch = peers.torch_for(device.device)
+    rows = work.rows(bench_compare.Setting(device, torch or "", "not installed", quick=True))
+    assert [r.note for r in rows if r.peer == "tinygrad"] == ["not installed"]
+    assert all("on purpose" in r.note for r in rows if r.peer.startswith("torch"))
+    assert all(r.ours_ms is not None and r.peer_ms is None and not r.failed for r in rows)
+
+
+def _broken(peer: Any) -> Any:
+    raise RuntimeError("on purpose")
+
+
+def test_a_work_that_fails_fails_the_command(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(engine: Any) -> Any:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(bench, "SUITES", {"ops": lambda: [bench_compare.Work("ops", "broken", breaks)]})
+    assert bench.main(device, "ops") == 1
+    assert bench.main(device, "ops", only="no such work") == 1
+
+
+def test_files_of_a_run(device: Any, tmp_path: Path) -> None:
+    if not hasattr(device, "pool"):
+        pytest.skip("the host has no peers here")
+    file, text = tmp_path / "rows.json", tmp_path / "report.md"
+    assert bench.main(device, "scaling", quick=True, json_file=file, plots=tmp_path / "plots", report_file=text) == 0
+    rows = json.loads(file.read_text())
+    needed = {"suite", "work", "dtype", "device", "peer", "ours_ms", "peer_ms", "ratio", "min", "max"}
+    needed |= {"launches", "kernel_bytes", "peak_bytes", "share", "tuning"}
+    assert all(needed <= r.keys() for r in rows)
+    assert all(r["ratio"] == pytest.approx(r["peer_ms"] / r["ours_ms"], rel=1e-3) for r in rows if r["peer_ms"])
+    pictures = sorted((tmp_path / "plots").glob("bench-*.png"))
+    assert any("roofline" in p.name for p in pictures)
+    written = text.read_text()
+    assert "Measured peak" in written
+    assert all(f"(plots/{p.name})" in written and p.read_bytes().startswith(PNG) for p in pictures)
+
+
+def test_pictures_of_every_suite() -> None:
+    def row(suite: str, work: str, **facts: Any) -> bench.Row:
+        return bench.Row(suite, work, "float32", "intel", "torch", 1.0, 2.0, 2.0, 1.9, 2.1, **facts)
+
+    roof = {"gflops": 10.0, "intensity": 3.0, "share": 0.5, "peak_gflops": 200.0, "peak_gbytes": 40.0}
+    rows = [row("ops", "matmul", **roof), row("steps", "mlp b64", **roof), row("startup", "import to first step"),
+            *(row("scaling", f"mlp batch {n}", **roof) for n in (1, 16)),
+            bench.Row("memory", "mlp", "float32", "intel", "forecast", peak_bytes=100, peer_bytes=90)]
+    found = bench.pictures(rows)
+    assert found.keys() == {"intel-torch", "intel-ops-roofline", "intel-steps-roofline", "intel-scaling-roofline", "intel-mlp batch", "intel-memory"}
+    assert all(png.startswith(PNG) for png in found.values())
+    assert [title.split(": ")[1] for title, _, _ in bench_row.sections(rows)] == ["ops", "steps", "startup", "scaling", "memory"]
+
+
+def test_first_step_of_a_process(device: Any) -> None:
+    compiles_quickly(device)
+    (row, *_) = bench_startup.FirstStep(processes=1).rows(bench_compare.Setting(device))
+    assert row.ours_ms is not None
+    assert "cold" in row.note
+    assert not row.failed
