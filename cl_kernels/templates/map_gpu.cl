@@ -1,9 +1,9 @@
-// out[i] = f(inputs at i), i = o * $J + j          one work-item per element of the domain ($O, $J)
+// out[o, j] = f(inputs at (o, j)), j a multiple of $W          one work-item per $W elements of a row, $items in all
 $functions
 __kernel void $name($params) {
     $begin
-    const size_t i = get_global_id(0);
-    if (i >= (size_t)$O * $J) return;
-    const size_t o = i / $J, j = i % $J;
-$scalar_body
+    const $index i = get_global_id(0);
+    if (i >= $items) return;
+    const size_t o = i / $J, j = i % $J * $W;
+$body
 }

@@ -7,6 +7,7 @@ import importlib.resources
 import math
 import re
 import string
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from .schedule import Launch, Schedule, operand
 
 MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
 GPU_GROUP = 256
+GPU_VECTOR = 4
 ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
 
 
@@ -110,7 +112,7 @@ def store_lines(emitter: Emitter, launch: Launch, flat: Expr) -> None:
     for n, v in values:
         lanes = emitter.lanes
         text = v.name if v.lanes == lanes else f"({ct.vector(ct.REGISTER[v.dtype], lanes)})({v.name})"
-        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes))
+        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, emitter.aligned(n, 0, flat)))
 
 
 def _own(emitter: Emitter, n: Node, flat: Expr) -> Value:
@@ -125,28 +127,36 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     k = _choose_split(plan, launch, device)
     outer, inner = math.prod(domain[:k]), math.prod(domain[k:])
     cpu = device.kind != "gpu"
-    width = device.vector_width if cpu else 1
-    params, functions = Params(), dict[str, str]()
     flat = var("o", outer) * inner + var("j", inner)
+    width = device.vector_width if cpu else _gpu_width(plan, launch, device, inner, flat)
+    params, functions = Params(), dict[str, str]()
 
     def body(lanes: int) -> list[str]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes)
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=_known(plan, device))
         store_lines(e, launch, flat)
         return e.lines
 
+    name = f"map_{launch_name(launch)}"
+    if not cpu:
+        lines, items = indent(body(width), 1), outer * inner // width
+        text = template("map_gpu", functions="\n".join(functions.values()), name=name, params=params.declaration(), begin=params.begin(), body=lines,
+                        J=inner // width, W=width, items=items, index="uint" if items < 1 << 31 else "size_t")
+        return Source(name, finish(text), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     vector_body = body(width) if width > 1 and inner >= width else []
     scalar_body = body(1)
-    name = f"map_{launch_name(launch)}"
     fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
-    if not cpu:
-        text = template("map_gpu", params=params.declaration(), begin=params.begin(), scalar_body=indent(scalar_body, 1), **fields)
-        return Source(name, finish(text), params, (-(-outer * inner // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     items_o, items_j = _share(outer, inner, width, device.compute_units)
     chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
     loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"] if vector_body else []
     text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j, chunk_o=chunk_o, chunk_j=chunk_j,
                     vector_loop=indent(loop, 2), scalar_body=indent(scalar_body, 3), **fields)
     return Source(name, finish(text), params, (items_j, items_o), (1, 1))
+
+
+def _gpu_width(plan: Schedule, launch: Launch, device: Any, inner: int, flat: Expr) -> int:
+    """Elements a work-item: 4 where rows are whole vectors, every load is contiguous and the elements still occupy all units."""
+    whole = inner % GPU_VECTOR == 0 and math.prod(launch.domain) >= GPU_VECTOR * GPU_GROUP * device.compute_units
+    return GPU_VECTOR if whole and nice_share(plan, launch, launch.stores, flat, "j") == 1.0 else 1
 
 
 def _share(outer: int, inner: int, width: int, units: int) -> tuple[int, int]:
@@ -206,8 +216,8 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
         node, offset, _ = operand(core, i)
         params.reads[OperandParam(node, arg, offset)] = arg
         if f"{arg.upper()}_ALIGN" in file:  # only who asks: others share a program at every alignment
-            aligned += f"#define {arg.upper()}_ALIGN {math.gcd(offset + _placed_at(plan, node), ALIGNED)}\n"
-    tail = _epilogue(plan, launch, core, stage, params, functions) if stage.final else ""
+            aligned += f"#define {arg.upper()}_ALIGN {math.gcd(offset, alignment(plan, node))}\n"
+    tail = _epilogue(plan, launch, core, stage, params, functions, device) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
     text = "\n".join([kernel_file("include/vector.h"), *functions.values(), tail, head, file])
@@ -217,19 +227,29 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
     return Source(stage.kernel, vectors + aligned + defines + finish(text), params, stage.grid, stage.group, stage.note)
 
 
+def alignment(plan: Schedule, node: Node) -> int:
+    """Elements to which node's memory is aligned."""
+    return math.gcd(_placed_at(plan, node), ALIGNED)
+
+
 def _placed_at(plan: Schedule, node: Node) -> int:
     """Elements before node in the memory that it shares with what it was concatenated with."""
     whole, at = plan.placed.get(node, (node, 0))
     return at + _placed_at(plan, whole) if whole is not node else 0
 
 
-def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str]) -> str:
+def _known(plan: Schedule, device: Any) -> Callable[[Node], int] | None:
+    """What emitters ask for alignment: only GPUs gain from pointers to vectors (NVIDIA turns vloadN into N loads)."""
+    return functools.partial(alignment, plan) if device.kind == "gpu" else None
+
+
+def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str], device: Any) -> str:
     """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory."""
     names = [f"g_c{a}" for a in range(len(stage.domain))]
     flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
     bodies = {}
     for lanes in {1, stage.lanes}:
-        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes)
+        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=_known(plan, device))
         e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)

@@ -38,24 +38,27 @@ def literal(value: Any, dtype: str) -> str:
     return f"{int(value)}{suffix}" if int(value) >= 0 else f"({int(value)}{suffix})"
 
 
-def load(pointer: str, at: str, dtype: str, lanes: int) -> str:
-    """An expression of the register type: `lanes` contiguous elements from pointer + at."""
+def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> str:
+    """An expression of the register type: `lanes` contiguous elements from pointer + at; `cast` where that is aligned to the vector."""
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
         return f"vload_half({at}, {pointer})" if lanes == 1 else f"vload_half{lanes}(0, {where})"
-    raw = f"{pointer}[{at}]" if lanes == 1 else f"vload{lanes}(0, {where})"
+    whole = f"*(__global const {vector(STORAGE[dtype], lanes)}*)({where})" if cast else f"vload{lanes}(0, {where})"
+    raw = f"{pointer}[{at}]" if lanes == 1 else whole
     if dtype == "bfloat16":
         return f"as_{vector('float', lanes)}(convert_{vector('uint', lanes)}({raw}) << 16)"
     return raw
 
 
-def store(value: str, pointer: str, at: str, dtype: str, lanes: int) -> str:
-    """A statement that writes a register value."""
+def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> str:
+    """A statement that writes a register value; `cast` where the place is aligned to the vector."""
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
         return f"vstore_half_rte({value}, {at}, {pointer});" if lanes == 1 else f"store_half_{lanes}({value}, {where});"
     if dtype == "bfloat16":
         value = f"to_bfloat16_{lanes}({value})"
+    if cast and lanes > 1:
+        return f"*(__global {vector(STORAGE[dtype], lanes)}*)({where}) = {value};"
     return f"{pointer}[{at}] = {value};" if lanes == 1 else f"vstore{lanes}({value}, 0, {where});"
 
 

@@ -6,7 +6,9 @@ contiguous along the lanes -> vector load; independent of it -> scalar; else lan
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,9 +97,15 @@ class Value:
 
 
 class Emitter:
-    """Emits into `lines`; `functions` collects the inline functions of the ops used."""
+    """Emits into `lines`; `functions` collects the inline functions of the ops used.
 
-    def __init__(self, params: Params, functions: dict[str, str], in_memory: Any, lane: str = "", lanes: int = 1, prefix: str = "t") -> None:
+    With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and written
+    through pointers to vectors; the lane variable must count in steps of `lanes`.
+    """
+
+    def __init__(self, params: Params, functions: dict[str, str], in_memory: Any, lane: str = "", lanes: int = 1, prefix: str = "t",
+                 alignment: Callable[[Node], int] | None = None) -> None:
+        self.alignment = alignment
         self.params, self.functions, self.in_memory = params, functions, in_memory
         self.lane, self.lanes, self.prefix = lane, lanes, prefix
         self.lines: list[str] = []
@@ -141,6 +149,11 @@ class Emitter:
     def _moves(self, *exprs: Expr) -> bool:
         return any(self.lane in variables(e) for e in exprs)
 
+    def aligned(self, node: Node, start: int, flat: Expr) -> bool:
+        """Whether the vector at element `start` + `flat` of node's memory is known to begin at a multiple of its size."""
+        steps = (flat.const, *(c for a, c in flat.terms.items() if a.name != self.lane))
+        return self.alignment is not None and math.gcd(self.alignment(node), start, *steps) % self.lanes == 0
+
     # --- loads
     def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
         flat = ix.flatten(node.shape).expr
@@ -153,7 +166,7 @@ class Emitter:
         if self.lanes == 1 or (step == 0 and not moving_guard):
             return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
         if step == 1 and not moving_guard:
-            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes), dtype, self.lanes, guards)
+            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, self.aligned(node, start, flat)), dtype, self.lanes, guards)
         return self._lanewise(pointer, flat, dtype, guards)
 
     def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:

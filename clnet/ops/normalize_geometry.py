@@ -6,6 +6,10 @@ import math
 from typing import Any
 
 WORTH = 2048  # [elements] that are worth a work-item of their own on a CPU
+ITEM = 8  # [elements] of a row that a work-item of a GPU takes, more of long ones
+GROUP = 256  # [work-items] of a group on a GPU
+GROUPS = 8  # work-groups a compute unit of a GPU for the partial sums of columns
+GPU_FILE = "normalize_gpu.cl"
 WIDE = 1 << 16  # [elements] rows from here on are folded by all cores together, unless there are enough rows for all
 
 
@@ -20,9 +24,9 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
     scalar = kind in ("CROSS_ENTROPY", "SOFT_CROSS_ENTROPY")
     domain = (rows,) if scalar else (rows, n)
     if device.kind == "gpu":
-        group = _group(n)
-        macros = dict(KIND=kind, ROWS=rows, N=n, GROUP=group, **defines)
-        return [Stage("rows", macros, (rows * group,), (group,), domain=domain)]
+        macros, (group, lines) = _gpu_macros(device, x, kind, defines)
+        grid = (group, -(-rows // lines) * lines)
+        return [Stage("rows", macros, grid, (group, lines), domain=domain, lanes=_gpu_lanes(n), file=GPU_FILE)]
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
     macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
@@ -38,15 +42,21 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
     if not _suits(device, operands, n, rows):
         return None
     gpu = device.kind == "gpu"
-    group, lanes = (_group(n), 1) if gpu else (1, _lanes(device, n))
-    wanted = min(rows, device.compute_units * 2, rows * n // WORTH)
-    chunk = -(-rows // max(1, wanted))
+    chunk = -(-rows // max(1, min(rows, device.compute_units * (GROUPS if gpu else 2), rows * n // WORTH)))
     items = -(-rows // chunk)
-    columns = 1 if gpu else max(lanes, -(-n // device.compute_units // lanes) * lanes)
-    macros = dict(KIND=kind, ROWS=rows, N=n, GROUP=group, CHUNK=chunk, ITEMS=items, COLUMNS=columns, **defines)
+    sizes = dict(CHUNK=chunk, ITEMS=items, **defines)
     scratch = {"partial": items * outputs * n * (8 if x.dtype == "float64" else 4)}
-    return [Stage("partial_columns", dict(macros, PART=2), (items * group,), (group,), lanes=lanes, scratch=scratch, final=False),
-            Stage("columns", dict(macros, PART=3), (-(-n // columns), outputs), None if gpu else (1, 1), domain=(outputs, n), lanes=lanes)]
+    if gpu:
+        macros, (group, lines) = _gpu_macros(device, x, kind, sizes)
+        slices = macros["SLICES"]
+        return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=_gpu_lanes(n), scratch=scratch, final=False,
+                      file=GPU_FILE),
+                Stage("columns", dict(macros, PART=3), (-(-n // 32) * 32, slices, outputs), (32, slices, 1), domain=(outputs, n), file=GPU_FILE)]
+    lanes = _lanes(device, n)
+    columns = max(lanes, -(-n // device.compute_units // lanes) * lanes)
+    macros = dict(KIND=kind, ROWS=rows, N=n, COLUMNS=columns, **sizes)
+    return [Stage("partial_columns", dict(macros, PART=2), (items,), (1,), lanes=lanes, scratch=scratch, final=False),
+            Stage("columns", dict(macros, PART=3), (-(-n // columns), outputs), (1, 1), domain=(outputs, n), lanes=lanes)]
 
 
 def _suits(device: Any, operands: Any, n: int, rows: int) -> bool:
@@ -62,6 +72,16 @@ def _lanes(device: Any, n: int) -> int:
     return lanes
 
 
-def _group(n: int) -> int:
-    """Work-items a row: about four elements each, a power of two in 32 … 256."""
-    return max(32, min(256, 1 << max(0, -(-n // 4) - 1).bit_length()))
+def _gpu_macros(device: Any, x: Any, kind: str, more: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The macros of normalize_gpu.cl, and the work-group: items a row (about ITEM elements each), rows that share a group."""
+    n = x.shape[-1]
+    most = min(GROUP, device.max_work_group)
+    group = min(most, 1 << max(0, -(-n // ITEM) - 1).bit_length())
+    macros = dict(KIND=kind, ROWS=math.prod(x.shape[:-1]), N=n, GROUP=group, LINES=most // group, SLICES=max(1, min(32, device.max_work_group // 32)),
+                  SINGLE_T=int(x.dtype != "float64"), **more)
+    return macros, (group, most // group)
+
+
+def _gpu_lanes(n: int) -> int:
+    """Vectors of 4 on a GPU where a row is a number of them."""
+    return 4 if n % 4 == 0 else 1

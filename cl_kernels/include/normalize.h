@@ -1,0 +1,149 @@
+// normalize.h: what the row kernels of normalize.cl (CPUs) and normalize_gpu.cl share: kinds, what each reads, its formula in passes.
+//
+// The formulas are in normalize.cl's first lines. The including file defines the passes over a row and less_target
+
+#define SOFTMAX 1
+#define SOFTMAX_GRADIENT 2
+#define LOG_SOFTMAX 3
+#define LOG_SOFTMAX_GRADIENT 4
+#define STANDARDIZE 5
+#define LAYER_NORM 6
+#define STANDARDIZE_GRADIENT 7
+#define LAYER_NORM_GRADIENT 8
+#define LAYER_NORM_PARAMETERS 9
+#define RMS_NORM 10
+#define RMS_NORM_GRADIENT 11
+#define RMS_NORM_PARAMETERS 12
+#define CROSS_ENTROPY 13
+#define CROSS_ENTROPY_SLOPE 14
+#define SOFT_CROSS_ENTROPY 15
+
+#ifndef KIND
+#define KIND SOFTMAX
+#endif
+#ifndef PART
+#define PART 1                  // 1: rows, 2: partial_columns, 3: columns
+#endif
+#ifndef CHUNK
+#define CHUNK 1                 // rows a work-item (CPU) or a work-group (partial_columns)
+#endif
+#ifndef ITEMS
+#define ITEMS 1                 // partial sums that `columns` adds
+#endif
+#ifndef EPS
+#define EPS 1e-5f
+#endif
+#ifndef SMOOTHING
+#define SMOOTHING 0
+#endif
+#ifndef SMOOTHED
+#define SMOOTHED 0              // whether SMOOTHING is not 0
+#endif
+#ifndef IGNORE
+#define IGNORE (-100)
+#endif
+
+#if VW == 1
+#define EPILOGUE_V EPILOGUE
+#endif
+
+// --- READS(R, TYPE, LOAD): what a kind's passes read at column j of row r, LATE what only its results need
+#if KIND == SOFTMAX || KIND == LOG_SOFTMAX || KIND == STANDARDIZE || KIND == LAYER_NORM || KIND == RMS_NORM || KIND == CROSS_ENTROPY || KIND == CROSS_ENTROPY_SLOPE
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j))
+#elif KIND == SOFTMAX_GRADIENT || KIND == LOG_SOFTMAX_GRADIENT
+#define READS(R, TYPE, LOAD) R(TYPE, gv, LOAD(g + r * N + j)) R(TYPE, yv, LOAD(y + r * N + j))
+#elif KIND == SOFT_CROSS_ENTROPY
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, qv, LOAD(q + r * N + j))
+#elif KIND == LAYER_NORM_GRADIENT || KIND == RMS_NORM_GRADIENT
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, gv, LOAD(g + r * N + j) * LOAD(gamma + j))
+#else
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, gv, LOAD(g + r * N + j))
+#endif
+#if KIND == LAYER_NORM
+#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(gamma + j)) R(TYPE, bv, LOAD(beta + j))
+#elif KIND == RMS_NORM
+#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(gamma + j))
+#else
+#define LATE(R, TYPE, LOAD)
+#endif
+#define DECLARE(TYPE, name, value) const TYPE name = value;
+
+#define SCALAR_LOAD(p) (*(p))
+#define ADD(a, b) ((a) + (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+// --- a row in passes: FOLD(a, INIT, MERGE, TERM) declares a = merge over j of TERM, SUM2(a, TERM, b, OTHER) two sums of one pass,
+//     FOLD_KEPT(a, TERM) a sum whose terms OUT_KEPT finds again as e_, OUT(VALUE) stores; TERM and VALUE work on scalars and vectors
+// mean and rs = 1 / sqrt(variance + EPS) of the row, in two passes
+#define STATISTICS \
+    FOLD(sum_, 0, ADD, xv) const T mean_ = sum_ / N; \
+    FOLD(square_, 0, ADD, (xv - mean_) * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+// the same, with s = sum g on the way, and sx = sum g (x - mean)
+#define STATISTICS_AND_SLOPES \
+    SUM2(sum_, xv, s, gv) const T mean_ = sum_ / N; \
+    SUM2(square_, (xv - mean_) * (xv - mean_), sx, gv * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+#define RMS FOLD(square_, 0, ADD, xv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+// the row's maximum where it is finite, else 0; ln sum e^x, 0 for a row of -INFINITY
+#define TOP FOLD(max_, -INFINITY, MAX, xv) const T top = max_ - max_ == 0 ? max_ : (T)(0);
+#define LSE log(total == 0 ? (T)(1) : total)                 // of the row below its maximum
+// the row's label, whether it is a class, and a column that may be read
+#define LABEL const long label = labels[r]; const bool known = label >= 0 && label < N; const size_t at = known ? label : 0;
+
+// STORE takes the target off an exponential on its way out.
+#if KIND == CROSS_ENTROPY_SLOPE
+#define LOW ((T)(SMOOTHING) / N)
+#define HIGH (1 - (T)(SMOOTHING))
+#define STORE_V(r, j, v) EPILOGUE_V(r, j, less_target(v, j, at))
+#define STORE(r, j, v) EPILOGUE(r, j, v - LOW - (j == at ? HIGH : (T)(0)))
+#else
+#define STORE_V EPILOGUE_V
+#define STORE EPILOGUE
+#endif
+
+#if KIND == SOFTMAX
+#define ROW TOP FOLD_KEPT(total, exp(xv - top)) const T scale = total == 0 ? (T)(1) : 1 / total; \
+    OUT_KEPT(exp(xv - top), e_ * scale)
+#elif KIND == SOFTMAX_GRADIENT
+#define ROW FOLD(s, 0, ADD, gv * yv) OUT(yv * (gv - s))
+#elif KIND == LOG_SOFTMAX
+#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; OUT((xv - top) - lse)
+#elif KIND == LOG_SOFTMAX_GRADIENT
+#define ROW FOLD(s, 0, ADD, gv) OUT(gv - exp(yv) * s)
+#elif KIND == STANDARDIZE
+#define ROW STATISTICS OUT((xv - mean_) * rs)
+#elif KIND == LAYER_NORM
+#define ROW STATISTICS OUT((xv - mean_) * rs * wv + bv)
+#elif KIND == STANDARDIZE_GRADIENT || KIND == LAYER_NORM_GRADIENT
+#define ROW STATISTICS_AND_SLOPES const T a = s / N, b = sx / N * rs * rs; \
+    OUT(rs * (gv - a - (xv - mean_) * b))
+#elif KIND == RMS_NORM
+#define ROW RMS OUT(xv * rs * wv)
+#elif KIND == RMS_NORM_GRADIENT && N == 1
+#define ROW RMS OUT(gv * ((T)(EPS) * rs * rs * rs))          // 1 - xh^2 = EPS r^2, without the difference
+#elif KIND == RMS_NORM_GRADIENT
+#define ROW SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
+#elif KIND == CROSS_ENTROPY
+#if SMOOTHED
+#define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (x[r * N + at] - top) + (T)(SMOOTHING) / N * all;
+#else
+#define PICKED const T picked = x[r * N + at] - top;
+#endif
+#define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) PICKED \
+    const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN); ONCE { EPILOGUE(r, value); }
+#elif KIND == CROSS_ENTROPY_SLOPE
+#define ROW LABEL if (SKIP(label == IGNORE)) { OUT(0) } else { TOP FOLD_KEPT(total, exp(xv - top)) \
+    const T scale = !known ? (T)(NAN) : total == 0 ? (T)(1) : 1 / total; if (label == IGNORE) { OUT(0) } else { OUT_KEPT(exp(xv - top), e_ * scale) } }
+#elif KIND == SOFT_CROSS_ENTROPY
+#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; \
+    FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - (xv - top))) ONCE { EPILOGUE(r, value); }
+#endif
+
+#if KIND == LAYER_NORM_PARAMETERS
+#define OUTPUTS 2
+#define MOMENTS STATISTICS
+#define NORMAL (xv - mean_) * rs
+#else
+#define OUTPUTS 1
+#define MOMENTS RMS
+#define NORMAL xv * rs
+#endif

@@ -1,0 +1,84 @@
+"""The row kernels and elementwise kernels of GPUs, on whatever device: rows in registers, rows too long for them, vectors, places between vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import ops as F
+from clnet.autodiff import gradients
+from clnet.engine.reference import NumpyEngine
+from clnet.op import OPS
+from clnet.ops.normalize_geometry import GPU_FILE, row_stages
+from clnet.tensor import Tensor, tensor
+from clnet.workbench import checks
+from clnet.workbench.cases import cases
+
+pytestmark = pytest.mark.device
+ROW_OPS = sorted(name for name, op in OPS.items() if op.cl == "normalize.cl")
+rng = np.random.default_rng(11)
+
+
+@pytest.fixture
+def gpu(device: Any) -> Any:
+    if device.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    from clnet.engine.opencl import OpenCLEngine
+
+    profile = device.device
+    return device if profile.kind == "gpu" else OpenCLEngine(dataclasses.replace(profile, kind="gpu", vector_width=1))
+
+
+def normal(*shape: int) -> np.ndarray[Any, Any]:
+    return rng.standard_normal(shape, np.float32)
+
+
+def same(gpu: Any, outputs: list[Tensor], tol: float = 2e-5) -> None:
+    for mine, oracle in zip(gpu.values(outputs), NumpyEngine().values(outputs), strict=True):
+        np.testing.assert_allclose(mine, oracle, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("name", ROW_OPS)
+def test_row_kernels_have_the_formulas_values(name: str, gpu: Any) -> None:
+    for case in cases(OPS[name]):
+        result = checks.parity(OPS[name], case, gpu)
+        assert result, str(result)
+
+
+@pytest.mark.parametrize("rows, n", [(12, 1024), (7, 516), (70, 12), (301, 5), (3, 9000), (2, 9002)])
+def test_rows_that_fill_and_exceed_the_registers(rows: int, n: int, gpu: Any) -> None:
+    x, g, gamma, beta = (tensor(a) for a in (normal(rows, n), normal(rows, n), normal(n), normal(n)))
+    soft, layer, rms = F.softmax(x), F.layer_norm(x, gamma, beta), F.rms_norm(x, gamma)
+    same(gpu, [soft, layer, rms, F.log_softmax(x), *gradients(soft, [x], g)], 1e-4)
+    same(gpu, [*gradients(layer, [x, gamma, beta], g), *gradients(rms, [x, gamma], g)], 1e-4)
+
+
+def test_the_gpu_file_is_what_runs(gpu: Any) -> None:
+    (stage,) = row_stages(gpu.device, [tensor(normal(64, 48))], "SOFTMAX")
+    assert stage.file == GPU_FILE and stage.lanes == 4 and stage.group == (8, 32)
+
+
+def test_operands_that_begin_between_vectors(gpu: Any) -> None:
+    whole = tensor(normal(6 * 64 + 3))
+    x = F.reshape(whole[3:], (6, 64))
+    same(gpu, [F.softmax(x), F.layer_norm(x, tensor(normal(64)), whole[1:65])])
+
+
+def test_labels_to_ignore_share_no_group(gpu: Any) -> None:
+    x, labels = tensor(normal(40, 20)), tensor(np.where(np.arange(40) % 3 == 0, -100, np.arange(40) % 20).astype(np.int64))
+    loss = F.sum(F.cross_entropy(x, labels, ignore_index=-100))
+    same(gpu, [loss, *gradients(loss, [x])])
+
+
+def test_elementwise_vectors_of_four(gpu: Any) -> None:
+    """Fused loads of every form: whole, shifted by no multiple of 4, broadcast over columns and rows, padded, narrow types."""
+    n = max(64, 4 * gpu.device.compute_units)
+    x, row, column, long = tensor(normal(n, 1024)), tensor(normal(1024)), tensor(normal(n, 1)), tensor(normal(n * 1024 + 1))
+    half = tensor(normal(n, 1024).astype(np.float16))
+    assert n * 1024 >= 4 * 256 * gpu.device.compute_units
+    same(gpu, [F.gelu(x * row + column), x + F.reshape(long[1:], (n, 1024)), x + F.reshape(long[:-1], (n, 1024))])
+    same(gpu, [half * half], 1e-3)
+    same(gpu, [F.pad(x[:, 3:], (0, 1), (0, 2)) * x, x > row, F.transpose(x) * 2.0, F.concat([x, x * 2.0], 0) + 1.0])
