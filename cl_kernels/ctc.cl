@@ -54,8 +54,9 @@ INLINE bool skips(__global const int* restrict mine, const size_t s) { return (s
 
 // The largest term counts 1, so that two exponentials do; terms that cannot be cost none.
 INLINE T log_sum(const T a, const T b, const T c) {
-    const T high = max(a, b), top = max(high, c), low = min(a, b), middle = min(high, c), all = a + b + c;
-    if (all != all || top == -INFINITY) return all;
+    const T high = max(a, b), top = max(high, c), low = min(a, b), middle = min(high, c);
+    if (a != a || b != b || c != c) return a + b + c;
+    if (isinf(top)) return top;
     return top + log(1 + (low == -INFINITY ? (T)(0) : exp(low - top)) + (middle == -INFINITY ? (T)(0) : exp(middle - top)));
 }
 
@@ -101,7 +102,7 @@ void ctc(PARAMS) {
         tree[l] = most;
         SYNC;
         for (size_t k = 0; k < GROUP; ++k) most = tree[k] > most || tree[k] != tree[k] ? tree[k] : most;
-        top = most == -INFINITY ? (T)(0) : most;
+        top = isinf(most) ? (T)(0) : most;
         // The sum of the maxima, with what each addition lost.
         const T added = top - lost, sum = total + added;
         lost = (sum - total) - added;

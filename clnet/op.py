@@ -68,6 +68,11 @@ class Op:
     # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
     spreads: tuple[str, ...] = ()
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether a derivative can be taken through the op; a kernel without a VJP refuses."""
+        return self.differentiable and not (self.kind == "kernel" and self.vjp is None)
+
     def __post_init__(self) -> None:
         if self.name in OPS:
             raise TypeError(f"op {self.name!r} is already declared")

@@ -63,7 +63,7 @@ def _gru(xp: Tensor, hp: Tensor, state: Slots) -> Slots:
     (xr, xz, xn), (hr, hz, hn) = split(xp, 3), split(hp, 3)
     r, z = sigmoid(xr + hr), sigmoid(xz + hz)
     n = tanh(xn + r * hn)
-    return [n + z * (state[0] - n), r, z, n, hn]
+    return [n + z * (state[0] - n), r, z, n, hn * 1.0]  # computed, so that it goes straight into its slot: a view would be copied there
 
 
 def _gru_backward(to: Slots, slots: Slots, before: Slots) -> tuple[Slots, Slots, Slots]:

@@ -117,7 +117,7 @@ def _backward(subject: Subject, examples: list[Example], engine: Any) -> checks.
 
 
 def _has_gradient(subject: Subject, example: Example) -> bool:
-    if not getattr(subject.thing, "differentiable", True):
+    if not getattr(subject.thing, "has_gradient", True):
         return False
     return any(is_float(x.dtype.name) for x in example.inputs) and any(is_float(t.dtype) for t in _traced(example))
 

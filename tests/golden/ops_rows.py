@@ -94,7 +94,6 @@ RULES = {
     "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax), "argmin": _single(torch.argmin),
     "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
     "var": lambda x, axes: torch.var(x, tuple(axes), correction=0), "matmul": torch.matmul, "linear": F.linear,
-    "attention": lambda q, k, v, **attrs: F.scaled_dot_product_attention(q, k, v, is_causal=attrs.get("causal", False)),
     "softmax": lambda x, axis: F.softmax(x, axis), "log_softmax": lambda x, axis: F.log_softmax(x, axis),
     "softmax_gradient": lambda g, y, axis: aten._softmax_backward_data(g, y, axis, torch.float64),
     "log_softmax_gradient": lambda g, y, axis: aten._log_softmax_backward_data(g, y, axis, torch.float64),
@@ -118,7 +117,6 @@ TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
 MORE = {
     **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
     "prod": [More([np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
-    "attention": [More([draw(1, 2, 6, 4), draw(1, 2, 6, 4), draw(1, 2, 6, 4)], dict(causal=True), "attention.attention")],
     "rnn_cell": [More([draw(3, 4), draw(3, 4), draw(4, 4), draw(4)], dict(nonlinearity="relu"), "scan.rnn_cell")],
     "gru_cell": [More([draw(3, 12), draw(3, 4), draw(12, 4), draw(12)], {}, "scan.gru_cell")],
 }

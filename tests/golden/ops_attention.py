@@ -1,0 +1,81 @@
+"""Attention's ops with their flat results: PyTorch's scaled dot-product attention, its log-sum-exp, and its walk back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rules import More
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+def _scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """The scores with everything that forbids at −∞: heads (N, H, T, S)."""
+    s = scale * q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).mT
+    if mask is not None:
+        s = s.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else s + mask
+    allowed = torch.ones(s.shape[-2:], dtype=torch.bool).tril(s.shape[-1] - s.shape[-2])
+    return s.masked_fill(~allowed, -torch.inf) if causal else s
+
+
+def _flat(*parts: Any) -> Any:
+    return torch.cat([p.transpose(1, 2).reshape(-1) for p in parts])
+
+
+def masked_attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """(y, lse): y is PyTorch's attention where every row may attend somewhere."""
+    s = _scores(q, k, mask, causal, scale)
+    lse, wide = torch.logsumexp(s, -1), v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+    y = torch.where(torch.isneginf(lse)[..., None], 0.0, torch.nan_to_num(torch.softmax(s, -1)) @ wide)
+    with sdpa_kernel(SDPBackend.MATH):
+        theirs = F.scaled_dot_product_attention(q, k, v, torch.where(torch.isneginf(s), -torch.inf, s - s + _bias(s, mask)), scale=scale, enable_gqa=True)
+    assert torch.allclose(y, torch.nan_to_num(theirs), rtol=0, atol=1e-12)
+    return _flat(y, lse[..., None])
+
+
+def _bias(s: Any, mask: Any) -> Any:
+    return torch.zeros_like(s) if mask is None or mask.dtype == torch.bool else mask.expand(s.shape)
+
+
+def attention(q: Any, k: Any, v: Any, causal: bool, scale: float) -> Any:
+    return masked_attention(q, k, v, None, causal, scale)
+
+
+def masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """By definition, for whatever lse (N, T, H) and δ are given; `MORE` holds PyTorch's own walk back for those of a forward pass."""
+    group = q.shape[1] // k.shape[1]
+    p = torch.exp(_scores(q, k, mask, causal, scale) - lse.mT[..., None])
+    ds = p * (g @ v.repeat_interleave(group, 1).mT - delta.mT[..., None])
+
+    def shared(x: Any) -> Any:
+        return x.unflatten(1, (k.shape[1], group)).sum(2)
+
+    return _flat(scale * ds @ k.repeat_interleave(group, 1), shared(scale * ds.mT @ q), shared(p.mT @ g))
+
+
+def attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, causal: bool, scale: float) -> Any:
+    return masked_attention_gradient(g, lse, delta, q, k, v, None, causal, scale)
+
+
+def walked_back(causal: bool, masked: bool) -> More:
+    """What PyTorch's differentiation of its own attention gives, with lse and δ of that forward pass."""
+    rng = np.random.default_rng(7)
+    q, k, v = (torch.from_numpy(rng.uniform(-1, 1, s).astype(np.float32)).double().requires_grad_() for s in ((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8)))
+    g = torch.from_numpy(rng.uniform(-1, 1, (2, 4, 3, 8)).astype(np.float32)).double()
+    mask = torch.from_numpy(rng.uniform(-1, 1, (2, 4, 3, 5)).astype(np.float32)).double() if masked else None
+    scale = 1 / math.sqrt(8)
+    with sdpa_kernel(SDPBackend.MATH):
+        bias = torch.zeros(3, 5).double().masked_fill(~torch.ones(3, 5, dtype=torch.bool).tril(2), -torch.inf) if causal else torch.zeros(3, 5).double()
+        y = F.scaled_dot_product_attention(q, k, v, bias if mask is None else bias + mask, scale=scale, enable_gqa=True)
+    slopes = torch.autograd.grad(y, (q, k, v), g)
+    lse, delta = torch.logsumexp(_scores(q, k, mask, causal, scale), -1).mT, (g * y).sum(-1).mT
+    given = [g, lse, delta, q, k, v, *([mask] if masked else [])]
+    return More([t.detach().numpy().astype(np.float32) for t in given], dict(causal=causal, scale=scale), rule=lambda *a, **kw: _flat(*slopes).detach(), slopes=False)
+
+
+RULES = {"attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
+         "masked_attention_gradient": masked_attention_gradient}
+MORE = {"attention_gradient": [walked_back(False, False), walked_back(True, False)], "masked_attention_gradient": [walked_back(True, True)]}
