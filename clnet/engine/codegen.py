@@ -32,6 +32,7 @@ class Stage:
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
     final     whether this stage writes the result
+    stepped   whether the last coordinate that EPILOGUE_V takes is always a multiple of lanes
     note      the arithmetic, where it is not that of the dtype: plans print it
     """
 
@@ -44,6 +45,7 @@ class Stage:
     scratch: dict[str, int] = field(default_factory=dict)
     final: bool = True
     file: str = ""
+    stepped: bool = False
     note: str = ""
 
 
@@ -249,7 +251,7 @@ def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: 
     flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
     bodies = {}
     for lanes in {1, stage.lanes}:
-        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=_known(plan, device))
+        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=_known(plan, device) if stage.stepped else None)
         e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)

@@ -26,7 +26,7 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
     if device.kind == "gpu":
         macros, (group, lines) = _gpu_macros(device, x, kind, defines)
         grid = (group, -(-rows // lines) * lines)
-        return [Stage("rows", macros, grid, (group, lines), domain=domain, lanes=_gpu_lanes(n), file=GPU_FILE)]
+        return [Stage("rows", macros, grid, (group, lines), domain=domain, lanes=_gpu_lanes(n), file=GPU_FILE, stepped=True)]
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
     macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
