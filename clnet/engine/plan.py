@@ -192,13 +192,30 @@ class _Planner:
     def _steps(self, launch: Launch, scratch: dict[tuple[Launch, str], Place]) -> list[Step]:
         ops = tuple(n.op.name for n in (*launch.cores, *launch.stores) if n.op)
         writes = tuple(self.place(n) for n in launch.stores)
-        nbytes = sum(n.spec.nbytes for n in launch.stores) + sum(n.spec.nbytes for n in self.reads(launch))
+        nbytes = sum(n.spec.nbytes for n in launch.stores) + sum(self._taken(launch).values())
         if launch.kind == "host":
             core = launch.cores[0]
             reads = tuple(self.place(n) for n in self.reads(launch))
             return [Step(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
         return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes, nbytes,
                      s.note) for s in self.sources[launch]]
+
+    def _taken(self, launch: Launch) -> dict[Node, int]:
+        """[bytes] that a launch takes from each node it reads: through views no more than they show, a layer's weights out of the arena, say."""
+        sources, found = set(self.reads(launch)), dict[Node, int]()
+        todo, seen = [*launch.stores, *launch.cores], {*launch.stores, *launch.cores}
+        while todo:
+            for i in todo.pop().inputs:
+                least = i.spec.nbytes
+                while i.kind == "view" and i not in sources:
+                    i = i.inputs[0]
+                    least = min(least, i.spec.nbytes)
+                if i in sources:
+                    found[i] = min(i.spec.nbytes, found.get(i, 0) + least)
+                elif i not in seen:
+                    seen.add(i)
+                    todo.append(i)
+        return {n: found.get(n, n.spec.nbytes) for n in sources}
 
     def _args(self, launch: Launch, source: Source, scratch: dict[tuple[Launch, str], Place]) -> list[tuple[str, Any]]:
         args: list[tuple[str, Any]] = []

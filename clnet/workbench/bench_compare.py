@@ -21,7 +21,7 @@ ROUNDS, QUICK_ROUNDS = 7, 3
 SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once
 PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 RULES = "rules"  # what serves where nobody measured
-PATIENCE = 6.0  # [s] a peer that has used this much is not run again in later rounds
+PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def compare(work: Work, setting: Setting) -> list[Row]:
     for _ in range(setting.rounds):
         for c in (me, *(o for o in others if not o.problem)):
             # A slow peer's spread is worth less than the wait for it; its samples so far stand.
-            if not c.samples or sum(c.samples) * c.repeats < PATIENCE or c is me:
+            if not c.samples or sum(c.samples) * c.repeats < (QUICK_PATIENCE if setting.quick else PATIENCE) or c is me:
                 c.samples.append(c.sample(c.repeats))
     mine = statistics.median(me.samples)
     facts |= {"ours_ms": round(mine * 1e3, 5), "arithmetic": work.arithmetic, **rates(work, mine, facts.get("kernel_bytes", 0), setting.peak)}
