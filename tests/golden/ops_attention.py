@@ -73,7 +73,8 @@ def walked_back(causal: bool, masked: bool) -> More:
     slopes = torch.autograd.grad(y, (q, k, v), g)
     lse, delta = torch.logsumexp(_scores(q, k, mask, causal, scale), -1).mT, (g * y).sum(-1).mT
     given = [g, lse, delta, q, k, v, *([mask] if masked else [])]
-    return More([t.detach().numpy().astype(np.float32) for t in given], dict(causal=causal, scale=scale), rule=lambda *a, **kw: _flat(*slopes).detach(), slopes=False)
+    arrays = [t.detach().numpy().astype(np.float32) for t in given]
+    return More(arrays, dict(causal=causal, scale=scale), rule=lambda *a, **kw: _flat(*slopes).detach(), slopes=False)
 
 
 RULES = {"attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
