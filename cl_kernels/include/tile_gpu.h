@@ -8,6 +8,8 @@
 // include/tile_loop.h is the loop, as text inside the kernel: it leaves the item's sums in sum[TM][TN], of the rows tm + i % VW + i / VW * VW * STEP_M
 // and the columns tn + j % VW + j / VW * VW * STEP_N of the tile.
 
+#include "include/copies.h"
+
 #define ITEMS ((BM / TM) * (BN / TN))
 #define XS_K (BM + VW)          // padded: a transposing store would hit one bank
 #define WS_K (BN + VW)
@@ -15,16 +17,6 @@
 #define STEP_N (BN / TN)
 
 #if ASYNC
-INLINE uint local_address(__local void* p) {
-    uint a;
-    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
-    return a;
-}
-#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
-#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
-// Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
-#define COPY_IF_1(to, from, in) asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"((in) ? 4 : 0) : "memory")
-#define COPY_IF_4(to, from, in) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"((in) ? 16 : 0) : "memory")
 #if X_WHOLE
 #define X_COPY(stage, i, k0) CAT(COPY_, X_WIDE)(xs_at + XS(stage, i) * 4, X_FROM(i))
 #else
@@ -39,18 +31,8 @@ INLINE uint local_address(__local void* p) {
     UNROLL for (int i = 0; i < X_LOADS; i++) X_COPY(stage, i, k0);                                         \
     UNROLL for (int i = 0; i < W_LOADS; i++) W_COPY(stage, i, k0);                                         \
     ADVANCE(k0)
-#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
 #define ARRIVED asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
 #else
-typedef CAT(T, 4) quad;
-#define VECTOR_1 T
-#define VECTOR_4 quad
-#define WIDE_1(p) (*(p))
-#ifdef CAST_LOADS
-#define WIDE_4(p) (*(__global const quad*)(p))
-#else
-#define WIDE_4(p) vload4(0, p)
-#endif
 #define X_VECTOR CAT(VECTOR_, X_WIDE)
 #define W_VECTOR CAT(VECTOR_, W_WIDE)
 #define PUT_1(v, to, step) (to)[0] = (v);

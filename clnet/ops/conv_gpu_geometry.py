@@ -10,10 +10,11 @@ from math import ceil, prod
 from typing import Any
 
 from ..engine.tune import tuned as lookup
+from . import conv_winograd
 from .matmul_gpu_geometry import LOCAL, Tile, duration, fits
 from .matmul_gpu_geometry import TUNED as PRODUCTS
 
-FILE = "conv_gpu.cl"
+FILE, WINOGRAD = "conv_gpu.cl", "conv_winograd_gpu.cl"
 # As for products; `weights`: the tiles of the weight gradient, which turns both operands: 8 pixels a block do so without bank conflicts.
 TUNED: dict[str, Any] = dict(
     tiles=((128, 128, 16, 8, 8, 4, 8, 2, 0.9, 190), (64, 128, 16, 8, 8, 4, 8, 2, 0.85, 120), (64, 64, 16, 8, 4, 4, 8, 2, 0.8, 70),
@@ -23,6 +24,7 @@ TUNED: dict[str, Any] = dict(
              (64, 64, 8, 8, 4, 4, 8, 2, 0.7, 70), (32, 64, 8, 4, 4, 4, 8, 2, 0.5, 48)),
     products=97,
     lead=10,
+    winograd=((64, 0.57), (32, 0.55)),  # tiles of a work-group and share of `products`, for 3x3 convolutions with transformed patches
     launch=9000,
     bytes=16000,
     waves=4,        # parts are made until every unit has so many tiles at most
@@ -48,6 +50,10 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
     found = _plan(table, "tiles", *_limits(device), groups * phases, o, pixels, c * max(taps), itemsize)
     if found is None:
         return None
+    if itemsize == 4 and conv_winograd.suits(layout, o, c):
+        fast = _winograd(device, layout, defines, domain, t, found["time"])
+        if fast is not None:
+            return fast
     (bm, bn, bk), items, split = found["tile"][:3], found["items"], found["split"]
     op, rows = ceil(o / bm) * bm, [0]
     for count in taps:
@@ -64,6 +70,25 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
     if split > 1:
         stages.append(_sum(defines, f"EPILOGUE((e) / {domain[1] * domain[2]}, (e) / {domain[2]} % {domain[1]}, (e) % {domain[2]}, v)", domain, scratch))
     return stages
+
+
+def _winograd(device: Any, layout: Any, defines: dict[str, Any], domain: tuple[int, ...], t: dict[str, Any], limit: float) -> Any:
+    """The stages of conv_winograd_gpu.cl, or None where they do not fit or take longer than `limit`."""
+    units, local, most, copies = _limits(device)
+    n, groups, o, c = defines["N"], defines["GROUPS"], ceil(defines["O"] / 32) * 32, ceil(defines["C"] / 8) * 8
+    places, best = n * ceil(layout.result[1] / 2) * ceil(layout.result[2] / 2), None
+    for tiles, speed in t["winograd"]:
+        count = o // 32 * ceil(places / tiles)
+        time = ceil(count * groups / units) * 512 * tiles / (t["products"] * speed) * (c + t["lead"])
+        if time < limit and local >= tiles * 2048 and most >= 8 * tiles:     # bytes of its sums, items
+            best, limit = (tiles, count), time
+    if best is None:
+        return None
+    tiles, count = best
+    defines = {**defines, **conv_winograd.source(layout), "ASYNC": int(copies), "TILES": tiles}
+    scratch = {"packed": groups * c * 16 * o * 4}
+    return [_stage("winograd_gpu_pack", {**defines, "VARIANT": "PACK"}, (o, c, groups), (32, 1, 1), (), 1, scratch, False, WINOGRAD),
+            _stage("winograd_gpu", {**defines, "VARIANT": "CONV"}, (count * 8 * tiles, 1, groups), (8 * tiles, 1, 1), domain, 4, scratch, True, WINOGRAD)]
 
 
 def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, itemsize: int) -> Any:
@@ -108,11 +133,11 @@ def _plan(table: Tile, kind: str, units: int, local: int, most: int, copies: boo
                 best = min(best, (time, tile, bk, split)) if best else (time, tile, bk, split)
     if best is None:
         return None
-    _, tile, bk, split = best
+    time, tile, bk, split = best
     bm, bn, _, tm, tn, lanes_m, lanes_n, stages = tile[:8]
-    part = ceil(ceil(k / bk) / split)
-    defines = dict(BM=bm, BN=bn, BK=bk, TM=tm, TN=tn, LANES_M=lanes_m, LANES_N=lanes_n, ASYNC=int(copies), STAGES=stages if copies else 2, PART=max(part, 1))
-    return dict(tile=(bm, bn, bk), items=bm * bn // (tm * tn), split=ceil(ceil(k / bk) / part), defines=defines)
+    part = max(ceil(ceil(k / bk) / split), 1)
+    defines = dict(BM=bm, BN=bn, BK=bk, TM=tm, TN=tn, LANES_M=lanes_m, LANES_N=lanes_n, ASYNC=int(copies), STAGES=stages if copies else 2, PART=part)
+    return dict(tile=(bm, bn, bk), items=bm * bn // (tm * tn), split=ceil(ceil(k / bk) / part), defines=defines, time=time)
 
 
 def _sums(total: int, split: int) -> dict[str, Any]:
@@ -127,7 +152,7 @@ def _sum(defines: dict[str, Any], epilogue: str, domain: tuple[int, ...], scratc
 
 
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], group: tuple[int, ...], domain: tuple[int, ...], lanes: int,
-           scratch: dict[str, int], final: bool = True) -> Any:
+           scratch: dict[str, int], final: bool = True, file: str = FILE) -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, group, domain, lanes, scratch, final, FILE)
+    return Stage(kernel, defines, grid, group, domain, lanes, scratch, final, file)

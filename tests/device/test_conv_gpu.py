@@ -79,6 +79,26 @@ def test_every_tile(gpu: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
             launched(CASES[2], "float32", gpu)
 
 
+@pytest.mark.parametrize("tiles", [32, 64])
+def test_transformed_patches(device: Any, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = device.device
+    if profile.kind != "gpu" and profile.runtime != "intel":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    fake = dataclasses.replace(profile, key=f"gpu {tiles}", kind="gpu", vector_width=1, compute_units=20, local_memory=2048 * tiles, max_work_group=512)
+    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd", ((tiles, 1e9),))
+    for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1)):
+        xs, ws, _, padding, _, groups = case
+        y = F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
+        assert [s.kernel for s in OPS["conv"].launch(engine.device, y.inputs, **y.attrs)] == ["winograd_gpu_pack", "winograd_gpu"]
+        with on(engine):
+            launched(case, "float32", engine)
+    x, w = RNG.standard_normal((1, 16, 6, 19)).astype("float32"), RNG.standard_normal((30, 16, 3, 3)).astype("float32")
+    x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
+    y = F.conv(tensor(x), tensor(w), padding=1)
+    np.testing.assert_array_equal(np.isfinite(engine.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
+
+
 def test_double_precision(gpu: Any) -> None:
     if not gpu.device.fp64:
         pytest.skip("the device has no doubles")

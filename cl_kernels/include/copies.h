@@ -1,0 +1,29 @@
+// copies.h: 1 or 4 elements of T from memory to local memory. ASYNC 1: by the memory system (NVIDIA from compute capability 8.0); 0: through registers.
+//
+//   COPY_4(to, from)         to: local_address(p) + bytes; it is there after COMMIT and a wait for the group
+//   COPY_IF_4(to, from, in)  zeros where not `in`
+//   WIDE_4(p)                four elements, aligned to them where CAST_LOADS is set (vector.h)
+
+#if ASYNC
+INLINE uint local_address(__local void* p) {
+    uint a;
+    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
+    return a;
+}
+#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
+#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
+// Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
+#define COPY_IF_1(to, from, in) asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"((in) ? 4 : 0) : "memory")
+#define COPY_IF_4(to, from, in) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"((in) ? 16 : 0) : "memory")
+#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+typedef CAT(T, 4) quad;
+#define VECTOR_1 T
+#define VECTOR_4 quad
+#define WIDE_1(p) (*(p))
+#ifdef CAST_LOADS
+#define WIDE_4(p) (*(__global const quad*)(p))
+#else
+#define WIDE_4(p) vload4(0, p)
+#endif
+#endif
