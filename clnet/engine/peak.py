@@ -71,7 +71,7 @@ def _triad(engine: Any) -> float:
     gpu = device.kind == "gpu"
     width = GPU_WIDTH if gpu else device.vector_width
     units = ELEMENTS // width if gpu else max(k for k in range(1, device.compute_units + 1) if ELEMENTS % (k * width) == 0)
-    blocks = [engine.pool.alloc(4 * ELEMENTS, "peak") for _ in range(3)]
+    blocks = [engine.pool.alloc(4 * ELEMENTS, "peak") for _ in range(2)]
     for b in blocks:  # a page that nobody wrote is one page of zeros for all, and in the cache
         cl.enqueue_fill_buffer(engine.queue.commands, b.buffer, np.ones(1, np.float32), 0, 4 * ELEMENTS)
     kernel = _kernel(engine, "triad", width)
