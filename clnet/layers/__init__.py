@@ -1,5 +1,6 @@
 """Layers: formulas over ops, with their parameters. Importing this package registers all of them."""
 
+from .activation import PReLU
 from .attention import Attention, CrossAttention, GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from .base import Layer, no_tape
 from .blocks import Residual
@@ -29,7 +30,7 @@ __all__ = [
     "Dropout", "Embedding", "Expert", "FeedForward", "Flatten", "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GroupNorm",
     "GroupedQueryAttention", "Highway", "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
     "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MixtureOfExperts", "MultiHeadAttention", "Multiply",
-    "OctonionLinear", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "RepConv2d", "Reshape",
+    "OctonionLinear", "Pad", "PatchEmbedding", "PReLU", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "RepConv2d", "Reshape",
     "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm", "Split",
     "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
     "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
