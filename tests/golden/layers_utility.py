@@ -63,6 +63,7 @@ def checkpoint(c: Any, x: Any, p: Any) -> Any:
 
 RULES = {
     "Checkpoint": checkpoint,
+    "PReLU": lambda c, x, p: F.prelu(x[0], p["slope"]),
     "Activation": activation,
     "Softmax": softmax,
     "Flatten": lambda c, x, p: torch.flatten(x[0], c.start_dim, c.end_dim),
