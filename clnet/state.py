@@ -29,6 +29,7 @@ class _Pending(threading.local):
         self.updates: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
         self.capture: dict[Variable, Tensor] | None = None
         self.reads: dict[int, Variable] | None = None
+        self.parts: dict[int, Parameter] | None = None
 
 
 _pending = _Pending()
@@ -100,7 +101,11 @@ class Parameter(Variable):
 
     @property
     def tensor(self) -> Tensor:
-        return super().tensor if self.arena is None else self.arena.view(self.part)
+        if self.arena is None:
+            return super().tensor
+        if _pending.parts is not None:
+            _pending.parts[id(self)] = self
+        return self.arena.view(self.part)
 
     @property
     def spec(self) -> Spec:  # type: ignore[override]
@@ -199,15 +204,22 @@ class capture:
 
 
 @contextlib.contextmanager
-def reading() -> Iterator[dict[int, Variable]]:
-    """Collects the variables, by id, whose value is asked for inside."""
-    outer, _pending.reads = _pending.reads, {}
+def reading() -> Iterator[list[Variable]]:
+    """The variables whose value is asked for inside, known when the block ends; of an arena the parts that are, too."""
+    found: list[Variable] = []
+    outer, outer_parts = _pending.reads, _pending.parts
+    reads: dict[int, Variable] = {}
+    parts: dict[int, Parameter] = {}
+    _pending.reads, _pending.parts = reads, parts
     try:
-        yield _pending.reads
+        yield found
     finally:
-        inner, _pending.reads = _pending.reads, outer
+        _pending.reads, _pending.parts = outer, outer_parts
+        found += [*parts.values(), *reads.values()]
         if outer is not None:
-            outer.update(inner or {})
+            outer.update(reads)
+        if outer_parts is not None:
+            outer_parts.update(parts)
 
 
 def _flush_pending() -> list[Variable]:

@@ -71,7 +71,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Tensor:
     if not isinstance(y, Operators):
         raise ShapeError(f"checkpoint: expected a function with one output; got {type(y).__name__}; stack the outputs, or checkpoint each part.")
     output = as_tensor(y)
-    boundary = {id(t): t for t in [t for t in tensors if isinstance(t, Tensor)] + [v.tensor for v in variables.values()]}
+    boundary = {id(t): t for t in [t for t in tensors if isinstance(t, Tensor)] + [v.tensor for v in variables]}
     if id(output) in boundary:
         return output
     made = {id(t) for t in inside}

@@ -85,7 +85,7 @@ def step_of(subject: Subject) -> Probe:
         return layer_step(*make_layer(subject.thing))
     if subject.kind == "optimizer":
         return optimizer_step(subject.thing())
-    return function_step(subject.examples()[0], getattr(subject.thing, "differentiable", True))
+    return function_step(subject.examples()[0], getattr(subject.thing, "has_gradient", True))
 
 
 def function_step(example: Example, differentiable: bool = True) -> Probe:

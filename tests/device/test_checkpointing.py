@@ -81,6 +81,21 @@ def test_nested_regions_and_shared_inputs(device: Any) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+def test_parameters_in_an_arena_learn(device: Any) -> None:
+    """As a Trainer holds them: slices of one vector, some of them first asked for inside the region."""
+    x = tensor(np.random.default_rng(0).standard_normal((8, WIDTH)).astype(np.float32))
+    found = []
+    for checkpointed in (False, True):
+        model, optimizer = network(checkpointed), clnet.optimizers.SGD(lr=0.5)
+        optimizer.attach(model.parameters())
+        optimizer.apply(slopes(model, x), optimizer.hyper(1))
+        found.append([p.numpy() for p in model.parameters()])
+    start = [p.numpy() for p in network(True).parameters()]
+    for a, b, old in zip(*found, start, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a != old).any()
+
+
 def test_tensors_used_from_outside_have_gradients(device: Any) -> None:
     x, w = tensor(np.ones(3, np.float32)), tensor(np.arange(3, dtype=np.float32))
     outside = F.exp(w)
