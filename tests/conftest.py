@@ -16,12 +16,12 @@ HOST_ONLY = os.environ.get("CLNET_DEVICE", "").strip() == "numpy"
 FOUND = [d.key for d in devices() if not d.is_host and not is_simulator(d.platform)]
 
 
-SHARE = 4
+SHARE = 8
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PoCL compiles slowly: of the tests that go through a table, every fourth runs on it by default; `-m "slow or not slow"` runs all."""
+    """PoCL compiles slowly: of the tests that go through a table, every eighth runs on it by default; `-m "slow or not slow"` runs all."""
     for item in items:
         given = getattr(getattr(item, "callspec", None), "params", {})
         if given.get("device") == "pocl" and len(given) > 1 and zlib.crc32(item.nodeid.encode()) % SHARE:

@@ -22,16 +22,12 @@ from clnet.workbench.registry import layer_example, load_all, make_layer
 load_all()
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "layer"
 EXAMPLES = [pytest.param(cls, k, id=f"{name}-{k}") for name, cls in sorted(Layer.registry.items()) for k in range(len(cls.examples))]
+# On devices the first example of each; the others have golden values, and are run there with -m slow.
+HEAVY = [pytest.param(*p.values, id=p.id, marks=[pytest.mark.slow] if p.values[1] else []) for p in EXAMPLES]
 FIRST = [p for p in EXAMPLES if p.values[1] == 0]
 KEPT = [p for p in EXAMPLES if (GOLDEN / f"{p.values[0].__name__}.npz").is_file()]
 # What evaluation does otherwise than training.
 MODES = [p for p in EXAMPLES if p.values[0].__name__ in ("BatchNorm", "Dropout") or any("dropout" in f for f, _ in p.values[0].examples)]
-
-
-def some(device: Any, k: int) -> None:
-    """PoCL, whose compiler is slow, runs the first example of each layer."""
-    if k and device.device.runtime == "pocl":
-        pytest.skip("first example only")
 
 
 def test_every_layer_has_examples() -> None:
@@ -39,17 +35,15 @@ def test_every_layer_has_examples() -> None:
 
 
 @pytest.mark.device
-@pytest.mark.parametrize(("cls", "k"), EXAMPLES)
+@pytest.mark.parametrize(("cls", "k"), HEAVY)
 def test_parity(cls: type[Layer], k: int, device: Any) -> None:
-    some(device, k)
     result = layer_parity(cls, k, device)
     assert result, str(result)
 
 
 @pytest.mark.device
-@pytest.mark.parametrize(("cls", "k"), EXAMPLES)
+@pytest.mark.parametrize(("cls", "k"), HEAVY)
 def test_gradient(cls: type[Layer], k: int, device: Any) -> None:
-    some(device, k)
     result = layer_gradient(cls, k, device)
     assert result, str(result)
 
@@ -66,7 +60,6 @@ def test_update_changes_every_parameter(cls: type[Layer], k: int, device: Any) -
 @pytest.mark.device
 @pytest.mark.parametrize(("cls", "k"), MODES)
 def test_evaluation_parity(cls: type[Layer], k: int, device: Any) -> None:
-    some(device, k)
     result = layer_parity(cls, k, device, train=False)
     assert result, str(result)
 

@@ -16,9 +16,10 @@ on_every_op = pytest.mark.parametrize("op", OPS)
 pytestmark = pytest.mark.device
 
 
-def some(op: Op, device: Any, most: int) -> list[Case]:
-    """The first cases; on PoCL, whose compiler is slow, half of them."""
-    return cases(op)[: (most + 1) // 2 if device.device.runtime == "pocl" else most]
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
+def every(request: pytest.FixtureRequest) -> bool:
+    """Whether all cases are run, or the first: each compiles programs of its own."""
+    return bool(request.param)
 
 
 def assert_all(found: list[tuple[Case, checks.Result]]) -> None:
@@ -27,18 +28,19 @@ def assert_all(found: list[tuple[Case, checks.Result]]) -> None:
 
 
 @on_every_op
-def test_parity(op: Op, device: Any) -> None:
-    assert_all([(case, checks.parity(op, case, device)) for case in some(op, device, 12)])
+def test_parity(op: Op, device: Any, every: bool) -> None:
+    assert_all([(case, checks.parity(op, case, device)) for case in cases(op)[: 12 if every else 4]])
 
 
 @on_every_op
-def test_gradient(op: Op, device: Any) -> None:
-    assert_all([(case, checks.gradient(op, case, device, order=2 if k == 0 else 1)) for k, case in enumerate(some(op, device, 3))])
+def test_gradient(op: Op, device: Any, every: bool) -> None:
+    some = cases(op)[: 3 if every else 1]
+    assert_all([(case, checks.gradient(op, case, device, order=2 if k == 0 else 1)) for k, case in enumerate(some)])
 
 
 @pytest.mark.parametrize("op", [p for p in OPS if p.values[0].kind in LINEAR_KINDS])
-def test_adjoint(op: Op, device: Any) -> None:
-    assert_all([(case, checks.adjoint(op, case, device)) for case in some(op, device, 2)])
+def test_adjoint(op: Op, device: Any, every: bool) -> None:
+    assert_all([(case, checks.adjoint(op, case, device)) for case in cases(op)[: 2 if every else 1]])
 
 
 @on_every_op
