@@ -45,7 +45,7 @@ def attention(q: Any, k: Any, v: Any, causal: bool, scale: float) -> Any:
 
 
 def masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
-    """By definition, for whatever lse (N, T, H) and δ are given; `MORE` holds PyTorch's own walk back for those of a forward pass."""
+    """By definition, for whatever lse (N, T, H) and δ are given; `walked_back` holds it to PyTorch's own walk back."""
     group = q.shape[1] // k.shape[1]
     p = torch.exp(_scores(q, k, mask, causal, scale) - lse.mT[..., None])
     ds = p * (g @ v.repeat_interleave(group, 1).mT - delta.mT[..., None])
@@ -61,7 +61,7 @@ def attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, cau
 
 
 def walked_back(causal: bool, masked: bool) -> More:
-    """What PyTorch's differentiation of its own attention gives, with lse and δ of that forward pass."""
+    """A call with the lse and δ of a forward pass, where PyTorch's differentiation of its own attention gives the same."""
     rng = np.random.default_rng(7)
     q, k, v = (torch.from_numpy(rng.uniform(-1, 1, s).astype(np.float32)).double().requires_grad_() for s in ((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8)))
     g = torch.from_numpy(rng.uniform(-1, 1, (2, 4, 3, 8)).astype(np.float32)).double()
@@ -73,8 +73,9 @@ def walked_back(causal: bool, masked: bool) -> More:
     slopes = torch.autograd.grad(y, (q, k, v), g)
     lse, delta = torch.logsumexp(_scores(q, k, mask, causal, scale), -1).mT, (g * y).sum(-1).mT
     given = [g, lse, delta, q, k, v, *([mask] if masked else [])]
-    arrays = [t.detach().numpy().astype(np.float32) for t in given]
-    return More(arrays, dict(causal=causal, scale=scale), rule=lambda *a, **kw: _flat(*slopes).detach(), slopes=False)
+    own = masked_attention_gradient(g, lse, delta, q, k, v, mask, causal, scale)
+    assert torch.allclose(own, _flat(*slopes), rtol=0, atol=1e-13)
+    return More([t.detach().numpy().astype(np.float32) for t in given], dict(causal=causal, scale=scale), slopes=False)
 
 
 RULES = {"attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
