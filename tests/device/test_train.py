@@ -215,12 +215,14 @@ class Tell(t.Callback):
             print("running", flush=True)
 trainer = t.make()
 history = trainer.fit(t.toy(), 10**6, 32, callbacks=[Tell()], verbose=False)
-steps = trainer.optimizer.t
+steps, epoch = trainer.optimizer.t, trainer.optimizer.epoch
 again = t.make()
-class Stop(t.Callback):
+class Stop(t.Callback):  # where Ctrl-C was heard: behind a step, or behind the epoch that the step ended
     def on_batch_end(self, trainer):
-        if trainer.optimizer.t == steps:
+        if (trainer.optimizer.t, trainer.optimizer.epoch) == (steps, epoch):
             raise KeyboardInterrupt
+    def on_epoch_end(self, trainer, logs):
+        self.on_batch_end(trainer)
 same = again.fit(t.toy(), 10**6, 32, callbacks=[Stop()], verbose=False)
 t.assert_same(trainer, again)
 print(json.dumps([history.interrupted, len(history.steps) == steps, history.steps == same.steps]))
