@@ -146,15 +146,7 @@ INLINE T total_of(__global const S* restrict from, __global const uint* restrict
 #endif
 }
 
-// The first row whose share of the work (its edges and itself, all before it) reaches `target`.
-INLINE size_t row_at(__global const uint* restrict at, const size_t target) {
-    size_t v = 0, end = ROWS;
-    while (v < end) {
-        const size_t middle = (v + end) / 2;
-        if (at[middle] + middle < target) v = middle + 1; else end = middle;
-    }
-    return v;
-}
+#include "include/share.h"
 
 __kernel void segments(PARAMS) {
     BEGIN

@@ -25,15 +25,7 @@ INLINE size_t place_of(long i, const size_t n) {
 
 #if STAGE == PRODUCT
 
-// The first row whose share of the work (its entries and itself, all before it) reaches `target`.
-INLINE size_t row_at(__global const uint* restrict at, const size_t target) {
-    size_t v = 0, end = ROWS;
-    while (v < end) {
-        const size_t middle = (v + end) / 2;
-        if (at[middle] + middle < target) v = middle + 1; else end = middle;
-    }
-    return v;
-}
+#include "include/share.h"
 
 __kernel void product(PARAMS) {
     BEGIN
