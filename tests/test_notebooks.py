@@ -11,13 +11,22 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
+# What a reader must see in the output of the cell that holds the text: a picture, or words.
+SHOWN = {"01_training": {"history.plot()": "image/png", "plt.subplots": "image/png", "trainer.evaluate": "accuracy"},
+         "02_parity": {"NaiveNorm(), Dense": "first divergence: layers.1 NaiveNorm, forward", "result.plots()": "image/png"},
+         "03_benchmarks": {"bench.pictures": "image/png", "plot.barh": "image/png"}}
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    printed = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
-    assert any(o.output_type in ("stream", "display_data", "execute_result") for o in printed)
+    cells = [c for c in notebook.cells if c.cell_type == "code"]
+    assert any(o.output_type in ("stream", "display_data", "execute_result") for c in cells for o in c.outputs)
+    for text, shown in SHOWN.get(path.stem, {}).items():
+        (cell,) = (c for c in cells if text in c.source)
+        assert shown in str(cell.outputs), f"{text}: no {shown} in {str(cell.outputs)[:500]}"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

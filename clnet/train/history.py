@@ -54,13 +54,14 @@ class History:
         return f"<p>{html.escape(repr(self).partition(chr(10))[0])}</p>" + (self.frame.to_html(border=0, float_format="%.5g") if self.rows else "")
 
     def plot(self) -> Any:
-        """A matplotlib Figure: every quantity beside its validation twin, by epoch."""
-        from matplotlib.figure import Figure
+        """A pyplot figure, which notebooks show by themselves: every quantity beside its validation twin, by epoch."""
+        import matplotlib.pyplot as plt
 
         names = [c for c in self.columns() if c not in ("epoch", "lr", "seconds", "samples/s") and not c.startswith("val_")]
-        figure = Figure(figsize=(4.5 * max(len(names), 1), 3.2), layout="constrained")
+        count = max(len(names), 1)
+        figure, axes = plt.subplots(1, count, figsize=(4.5 * count, 3.2), layout="constrained", squeeze=False)
         columns, epochs = self.history, [row["epoch"] for row in self.rows]
-        for axis, name in zip(figure.subplots(1, max(len(names), 1), squeeze=False)[0], names, strict=False):
+        for axis, name in zip(axes[0], names, strict=False):
             for key, label in ((name, "training"), (f"val_{name}", "validation")):
                 if key in columns:
                     axis.plot(epochs, columns[key], marker=".", label=label)
