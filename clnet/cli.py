@@ -96,6 +96,7 @@ def _bench_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     sub.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots there")
     sub.add_argument("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report")
+    sub.add_argument("--profile", type=Path, metavar="FILE.md", help="in place of comparing: write there where the works' time goes, launch by launch")
     _device_option(sub)
 
 
@@ -166,8 +167,10 @@ def _tune(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from .workbench import bench
+    from .workbench import bench, bench_profile
 
+    if args.profile:
+        return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
                       report_file=args.report)
 

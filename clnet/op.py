@@ -12,7 +12,7 @@ Declaring registers: `OPS[name]` is what tests, status, benchmarks and docs walk
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,8 @@ class Op:
     given: bool = False  # whether the gradient is written down, rather than the formula's
     # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
     spreads: tuple[str, ...] = ()
+    # (specs of the operands, of the result, attributes) -> additions and products of a call; None: `cost` an element.
+    work: Callable[..., float] | None = None
 
     @property
     def has_gradient(self) -> bool:
@@ -92,6 +94,12 @@ class Op:
         """Attaches the geometry of the .cl kernel: (device, operands, **attrs) -> list of Stage, or None if unsuited."""
         self.launch = fn
         return fn
+
+    def flops(self, operands: Sequence[Spec], result: Spec, attrs: Mapping[str, Any]) -> float:
+        """Additions and products of a call; a function (exp, tanh) counts as `cost` says."""
+        if self.work is not None:
+            return self.work(operands, result, attrs)
+        return 0.0 if self.kind == "view" else float(self.cost * max(s.size for s in (*operands, result)))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"

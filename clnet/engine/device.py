@@ -6,12 +6,12 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from ..errors import ForkedEngineError, NoDeviceError
+from ..errors import ConfigError, ForkedEngineError, NoDeviceError
 from .faults import translated
 from .runtimes import prepare
 
@@ -19,6 +19,7 @@ POCL_WIDEST = 8  # PoCL 3.0 aborts the process on some float16 built-ins
 HOST_LINE = 64
 KINDS = ("gpu", "cpu", "accelerator", "host")
 VARIABLE = "CLNET_DEVICE"
+PROFILE = "CLNET_PROFILE"  # what the devices are taken for instead: "local_memory=32768,inline_ptx=0"
 
 
 @dataclass(frozen=True)
@@ -234,12 +235,25 @@ def _slug(profile: dict[str, Any]) -> str:
 
 def _with_keys(profiles: Sequence[dict[str, Any]]) -> list[Device]:
     used: Counter[str] = Counter()
-    result = []
+    result, other = [], overrides(os.environ.get(PROFILE, ""))
     for profile in profiles:
         slug = _slug(profile)
-        result.append(Device(key=f"{slug}:{used[slug]}" if used[slug] else slug, **profile))
+        result.append(Device(key=f"{slug}:{used[slug]}" if used[slug] else slug, **profile | other))
         used[slug] += 1
     return result
+
+
+def overrides(text: str) -> dict[str, int]:
+    """The fields of a device's profile named in "field=number,...", so that kernels for lesser devices can be proven on a better one. ConfigError."""
+    found = {}
+    kinds = {f.name: {"int": int, "bool": bool}.get(str(f.type)) for f in fields(Device)}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, value = (p.strip() for p in part.partition("="))
+        kind = kinds.get(name)
+        if kind is None or not value.isdecimal():
+            raise ConfigError(f"{PROFILE}: expected field=number with one of {', '.join(n for n, k in kinds.items() if k)}; got {part!r}.")
+        found[name] = kind(int(value))
+    return found
 
 
 def host_device() -> Device:

@@ -45,6 +45,7 @@ class Step:
     writes: tuple[Place, ...] = ()
     nbytes: int = 0
     note: str = ""
+    flops: float = 0.0  # of the launch, by formula; only on the last of its stages
 
 
 @dataclass
@@ -197,8 +198,21 @@ class _Planner:
             core = launch.cores[0]
             reads = tuple(self.place(n) for n in self.reads(launch))
             return [Step(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
-        return [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes, nbytes,
-                     s.note) for s in self.sources[launch]]
+        steps = [Step(s.name, s.text, self._args(launch, s, scratch), s.grid, s.group, ops, None, tuple(self.place(n) for n in s.params.nodes()), writes,
+                      nbytes, s.note) for s in self.sources[launch]]
+        steps[-1].flops = sum(n.op.flops([i.spec for i in n.inputs], n.spec, n.attrs) for n in self._computed(launch) if n.op)
+        return steps
+
+    def _computed(self, launch: Launch) -> set[Node]:
+        """The nodes whose values a launch computes: its cores, what it stores, and what both need and is not in memory."""
+        sources, todo = set(self.reads(launch)), [*launch.stores, *launch.cores]
+        found = set(todo)
+        while todo:
+            for i in todo.pop().inputs:
+                if i not in found and i not in sources and i.kind != "leaf":
+                    found.add(i)
+                    todo.append(i)
+        return found
 
     def _taken(self, launch: Launch) -> dict[Node, int]:
         """[bytes] that a launch takes from each node it reads: through views no more than they show, a layer's weights out of the arena, say."""

@@ -239,12 +239,15 @@ class ProgramCache:
     def _compile(self, raw: Any, options: Sequence[str]) -> None:
         forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
         text = " ".join([*options, *([forced] if forced else [])])
-        _call(raw.build, text.encode())
+        _call(raw, text.encode())
 
 
-def _call(build: Any, options: bytes) -> None:
-    # pyopencl warns of compiler output in the name of the caller's caller: that must be this module.
-    build(options, None)
+def _call(raw: Any, options: bytes) -> None:
+    # pyopencl's own `build` turns every remark of the compiler into a warning, which a filter of the caller's makes an error of the build.
+    if hasattr(raw, "_build"):
+        raw._build(options=options, devices=None)
+    else:
+        raw.build(options, None)
 
 
 _living: weakref.WeakSet[ProgramCache] = weakref.WeakSet()

@@ -174,10 +174,18 @@ def _masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: 
     return _backward(g, lse, delta, q, k, v, mask, causal, scale)
 
 
+def _score_flops(operands: Any, attrs: Any, of_keys: int, of_values: int) -> float:
+    """Additions and products of so many passes over the scores with d and with e features; a causal half counts."""
+    q, k, v = operands
+    return 2.0 * math.prod(q.shape[:3]) * k.shape[2] * (of_keys * q.shape[3] + of_values * v.shape[3]) / (2 if attrs["causal"] else 1)
+
+
 for _op in (_attention, _masked_attention):
+    _op.work = lambda operands, y, attrs: _score_flops(operands[:3], attrs, 1, 1)
     _op.defvjp(lambda g, y, q, k, v, mask=None, **attrs: _pull(g, y, q, k, v, mask, attrs))
     _op.deflaunch(lambda device, operands, **attrs: forward_stages(device, dict(zip(NAMES, operands, strict=False)), **attrs))
 for _op in (_attention_gradient, _masked_attention_gradient):
+    _op.work = lambda operands, y, attrs: _score_flops(operands[3:6], attrs, 3, 2)
     _op.deflaunch(lambda device, operands, **attrs: backward_stages(device, dict(zip(GRADIENT_NAMES, operands, strict=False)), **attrs))
 
 

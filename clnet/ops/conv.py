@@ -124,6 +124,9 @@ def _conv_weight_gradient(g: Any, x: Any, *, size: Any, stride: Any, low: Any, h
 # Borders and inserted zeros are multiplied like everything else: an infinite weight makes NaN there.
 for _op in (_conv, _conv_data_gradient, _conv_weight_gradient):
     _op.spreads = _op.args[1:]
+_conv.work = lambda operands, y, attrs: 2.0 * y.size * math.prod(operands[1].shape[1:])
+_conv_data_gradient.work = lambda operands, x, attrs: 2.0 * operands[0].size * math.prod(operands[1].shape[1:])
+_conv_weight_gradient.work = lambda operands, w, attrs: 2.0 * operands[0].size * math.prod(w.shape[1:])
 
 
 @_conv.defvjp

@@ -27,6 +27,9 @@ def _matmul(x: Any, w: Any, *, precision: str = "fp32") -> Any:
     return np.matmul(x, w)
 
 
+_matmul.work = lambda operands, y, attrs: 2.0 * y.size * operands[0].shape[-1]
+
+
 @_matmul.defvjp
 def _(g: Any, y: Any, x: Any, w: Any, *, precision: str = "fp32") -> Any:
     # The gradient of a transposed operand is computed transposed: the two transpositions cancel, and nothing is copied.

@@ -137,6 +137,10 @@ def _(device: Any, operands: Any, *, cell: str, reverse: bool) -> Any:
     return _stages(device, operands, "recurrence_gradient", cell, reverse, PART=2, GIVEN=g.shape[0], domain=(times, batch, kept * h))
 
 
+_recurrence.work = lambda operands, y, attrs: 2.0 * operands[0].size * operands[2].shape[1]
+_recurrence_gradient.work = lambda operands, d, attrs: 2.0 * d.shape[0] * d.shape[1] * operands[3].size
+
+
 @_recurrence.defvjp
 def _(g: Any, y: Any, xp: Any, state: Any, w_hh: Any, b_hh: Any, *, cell: str, reverse: bool) -> Any:
     kind, h = CELLS[cell], state.shape[-1]

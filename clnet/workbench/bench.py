@@ -30,6 +30,12 @@ def _steps() -> list[Any]:
     return list(bench_steps.works())
 
 
+def _gpu_steps() -> list[Any]:
+    from . import bench_steps
+
+    return list(bench_steps.works(gpu=True))
+
+
 def _memory() -> list[Any]:
     from . import bench_memory
 
@@ -56,11 +62,13 @@ def _matmul() -> list[Any]:
 
 APART = {"matmul": _matmul}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
+ON_GPUS = {"steps": _gpu_steps}  # in place of a suite's works, which are at the sizes of CPUs
 
 
-def works(suite: str = "all", quick: bool = False, only: str = "") -> list[Any]:
+def works(suite: str = "all", quick: bool = False, only: str = "", gpu: bool = False) -> list[Any]:
     """The suites' works, the small ones with `quick`. Each has `suite`, `name` and `rows(setting)`."""
-    found = [w for name, make in {**SUITES, **APART}.items() if suite == name or (suite == "all" and name in SUITES) for w in make()]
+    makers = {**SUITES, **APART, **({k: v for k, v in ON_GPUS.items() if k in SUITES} if gpu else {})}
+    found = [w for name, make in makers.items() if suite == name or (suite == "all" and name in SUITES) for w in make()]
     return [w for w in found if (w.quick or not quick) and only.lower() in w.name.lower()]
 
 
@@ -73,7 +81,7 @@ def iterate(engine: Any, suite: str, *, quick: bool, only: str, progress: bool =
     """The rows of one work after the other."""
     from tqdm.auto import tqdm
 
-    todo = works(suite, quick, only)
+    todo = works(suite, quick, only, engine.device.kind == "gpu")
     torch = peers.torch_for(engine.device)
     # tinygrad compiles for half a minute.
     tinygrad = peers.tinygrad_for(engine.device) if any(getattr(w, "tinygrad", None) for w in todo) and not quick and hasattr(engine, "pool") else ""

@@ -22,6 +22,7 @@ SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once
 PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 RULES = "rules"  # what serves where nobody measured
 PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds
+HOST_FLOPS = 2e10  # of a call: NumPy would take seconds for more
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Contender:
     repeats: int = 1
     samples: list[float] = field(default_factory=list)
     problem: str = ""
+    pause: float = PAUSE
 
     def warm(self) -> None:
         """The first call compiles; a sample then tells how often to repeat."""
@@ -119,7 +121,7 @@ class Contender:
 
     def sample(self, repeats: int) -> float:
         """Seconds a call, over some calls and the wait for them; after a pause, in which the others' threads stop spinning, and a call."""
-        time.sleep(PAUSE)
+        time.sleep(self.pause)
         self.call()
         self.finish()
         start = time.perf_counter()
@@ -137,7 +139,7 @@ def ours(work: Work, engine: Any) -> tuple[Contender, dict[str, Any]]:
     before = _settled(pool)
     with serving() as served:
         call = work.ours(engine)
-        me = Contender("clnet", _within(engine, call), getattr(engine, "finish", _nothing))
+        me = Contender("clnet", _within(engine, call), getattr(engine, "finish", _nothing), pause=_pause(engine))
         me.warm()
     facts: dict[str, Any] = {"tuning": "; ".join(sorted(served)) or RULES}
     if pool is not None:
@@ -163,7 +165,8 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
     engine, torch, tiny = setting.engine, setting.torch, setting.tinygrad
     if work.numpy and hasattr(engine, "transfers") and (work.suite == "ops" or not setting.quick):
         host = NumpyEngine("float32")
-        wanted.append(("numpy", lambda: _within(host, work.ours(host)), _nothing))
+        slow = f"not run: {work.flops / 1e9:.0f} GFLOP a call take NumPy seconds" if work.flops > HOST_FLOPS else ""
+        wanted.append(("numpy", lambda: _absent(slow) if slow else _within(host, work.ours(host)), _nothing))
     if isinstance(torch, Torch) and work.torch:
         for mode, prepare in {"": work.torch, **({} if setting.quick else work.modes)}.items():
             wanted.append((f"{torch.name} ({mode})" if mode else torch.name, lambda p=prepare: p(torch), torch.finish))  # type: ignore[misc]
@@ -172,15 +175,20 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
         wanted.append((tiny.name, lambda: prepare_tiny(tiny), tiny.finish))
     elif work.tinygrad and tiny:
         wanted.append(("tinygrad", lambda: _absent(str(tiny)), _nothing))
-    return [_contender(*w) for w in wanted]
+    return [_contender(*w, _pause(engine)) for w in wanted]
+
+
+def _pause(engine: Any) -> float:
+    """[s] Nobody takes a core from a GPU."""
+    return 0.0 if engine.device.kind == "gpu" else PAUSE
 
 
 def _absent(why: str) -> Run:
     raise LookupError(why)
 
 
-def _contender(name: str, prepare: Callable[[], Run], finish: Callable[[], None]) -> Contender:
-    found = Contender(name, _nothing, finish)
+def _contender(name: str, prepare: Callable[[], Run], finish: Callable[[], None], pause: float) -> Contender:
+    found = Contender(name, _nothing, finish, pause=pause)
     try:
         found.call = prepare()
         found.warm()

@@ -92,10 +92,10 @@ def _lstm() -> list[Config]:
     return [layer("LSTM", hidden_size=128, return_sequences=False), layer("Dense", out_features=10)]
 
 
-def _gpt() -> list[Config]:
-    block = layer("TransformerEncoderBlock", num_heads=4, d_ff=512, dropout=0.0, activation="gelu", norm_first=True, causal=True)
-    return [layer("Embedding", num_embeddings=96, embedding_dim=128), layer("PositionalEncoding", learned=True, max_len=128), *[block] * 4,
-            layer("Dense", out_features=96)]
+def _gpt(width: int, heads: int, depth: int, tokens: int, length: int) -> list[Config]:
+    block = layer("TransformerEncoderBlock", num_heads=heads, d_ff=4 * width, dropout=0.0, activation="gelu", norm_first=True, causal=True)
+    return [layer("Embedding", num_embeddings=tokens, embedding_dim=width), layer("PositionalEncoding", learned=True, max_len=length), *[block] * depth,
+            layer("Dense", out_features=tokens)]
 
 
 def tasks() -> list[Task]:
@@ -103,10 +103,28 @@ def tasks() -> list[Task]:
     return [_mlp_task(64, quick=True), _mlp_task(512),
             Task("cnn b64", _cnn(), (64, 1, 28, 28), (64,), 10, bench_torch.cnn, 784 * 288 + 196 * 64 * 288 + 3136 * 128 + 1280, 784 * 288, quick=True,
                  tinygrad=bench_tinygrad.cnn),
-            Task("resnet20 b32", _resnet(), (32, 3, 32, 32), (32,), 10, bench_torch.resnet20, _resnet_products(), 1024 * 16 * 27),
-            Task("lstm b32 t50", _lstm(), (32, 50, 64), (32,), 10, bench_torch.lstm, 50 * 192 * 512 + 1280, 50 * 64 * 512),
-            # A block: four matrices for attention, eight for the rest, scores and their use up to the query's place; no product for the input.
-            Task("gpt b16 t128", _gpt(), (16, 128), (16, 128), 96, bench_torch.gpt, 128 * (4 * (12 * 128**2 + 129 * 128) + 128 * 96), tokens=96)]
+            _resnet_task(32), _lstm_task(), _gpt_task("gpt b16 t128", 16, width=128, heads=4, depth=4, tokens=96, length=128)]
+
+
+def gpu_tasks() -> list[Task]:
+    """Four networks at the sizes of GPUs, smallest first."""
+    return [_mlp_task(512, quick=True), _lstm_task(), _resnet_task(256),
+            _gpt_task("gpt d768 L12 h12 t1024 b8 v8192", 8, width=768, heads=12, depth=12, tokens=8192, length=1024)]
+
+
+def _resnet_task(batch: int) -> Task:
+    return Task(f"resnet20 b{batch}", _resnet(), (batch, 3, 32, 32), (batch,), 10, bench_torch.resnet20, _resnet_products(), 1024 * 16 * 27)
+
+
+def _lstm_task() -> Task:
+    return Task("lstm b32 t50", _lstm(), (32, 50, 64), (32,), 10, bench_torch.lstm, 50 * 192 * 512 + 1280, 50 * 64 * 512)
+
+
+def _gpt_task(name: str, batch: int, **sizes: int) -> Task:
+    width, depth, length, tokens = sizes["width"], sizes["depth"], sizes["length"], sizes["tokens"]
+    # A block: four matrices for attention, eight for the rest, scores and their use up to the query's place; no product for the input.
+    products = length * (depth * (12 * width**2 + (length + 1) * width) + width * tokens)
+    return Task(name, _gpt(**sizes), (batch, length), (batch, length), tokens, functools.partial(bench_torch.gpt, **sizes), products, tokens=tokens)
 
 
 def _mlp_task(batch: int, quick: bool = False) -> Task:
@@ -122,9 +140,10 @@ def _resnet_products() -> float:
     return total + 640
 
 
-def works() -> list[Work]:
+def works(gpu: bool = False) -> list[Work]:
+    """The steps at the sizes of CPUs, or of GPUs."""
     registry.load_all()
-    return [as_work(t) for t in tasks()]
+    return [as_work(t) for t in (gpu_tasks() if gpu else tasks())]
 
 
 def as_work(task: Task) -> Work:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clnet.engine import peak
-from clnet.workbench import bench, bench_compare, bench_memory, bench_row, bench_scaling, bench_startup, bench_steps, peers, registry
+from clnet.workbench import bench, bench_compare, bench_memory, bench_profile, bench_row, bench_scaling, bench_startup, bench_steps, peers, registry
 
 pytestmark = pytest.mark.device
 PNG = b"\x89PNG"
@@ -154,3 +154,23 @@ def test_first_step_of_a_process(device: Any) -> None:
     assert row.ours_ms is not None
     assert "cold" in row.note
     assert not row.failed
+
+
+def test_a_profile_holds_all_launches(device: Any, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    file = tmp_path / "profile.md"
+    if not hasattr(device, "pool"):
+        pytest.skip("the host has no launches")
+    assert bench_profile.main(device, bench.works, "steps", "mlp b", file) == 0
+    for found in json.loads(file.with_suffix(".json").read_text()):
+        assert sum(p["calls"] for p in found["parts"]) <= found["launches"]
+        assert sum(p["ms"] for p in found["parts"]) == pytest.approx(found["kernels_ms"])
+        products = sum(p["flops"] for p in found["parts"] if "matmul" in p["ops"].split())
+        batch = int(found["work"].removeprefix("mlp b"))
+        assert products == pytest.approx(2 * batch * (3 * (784 * 512 + 512 * 512 + 5120) - 784 * 512), rel=0.02)
+
+
+def test_the_works_of_gpus_are_tasks_too() -> None:
+    names = [t.name for t in bench_steps.gpu_tasks()]
+    assert [w.name for w in bench.works("steps", gpu=True)] == names
+    assert not any(bench_steps.missing(t) for t in bench_steps.gpu_tasks())
+    assert {w.name for w in bench.works(gpu=True)} > set(names)

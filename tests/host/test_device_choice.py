@@ -13,7 +13,7 @@ import pytest
 
 from clnet.engine import device as module
 from clnet.engine.device import HOST, Device, devices, select
-from clnet.errors import NoDeviceError
+from clnet.errors import ConfigError, NoDeviceError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -149,3 +149,16 @@ os.wait()
 """
     done = python(code)
     assert "spawn" in done.stdout, done.stderr
+
+
+def test_a_device_may_be_taken_for_a_lesser_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLNET_PROFILE", "local_memory=32768, inline_ptx=0,compute_capability=0")
+    (found,) = module._with_keys([H200 | dict(local_memory=49152, inline_ptx=True, compute_capability=90)])
+    assert (found.local_memory, found.inline_ptx, found.compute_capability) == (32768, False, 0)
+    assert found.name == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("text", ["local_memory", "local_memory=many", "memory=3", "name=H100", "fp64=-1"])
+def test_profiles_that_name_nothing_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"CLNET_PROFILE: expected field=number with one of .*local_memory"):
+        module.overrides(text)

@@ -1,0 +1,133 @@
+"""Where a step's time goes: its launches timed one by one, those of one formula together, beside what the device's roof allows them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..engine import on, peak
+from ..engine.inspect import profile
+from ..engine.peak import Peak
+from . import tables
+from .bench_compare import Step
+
+ROUNDS = 5
+LEGEND = ("ms: of all these launches in a step, each timed alone by the device's clock (median of the rounds). MB: what they read and write; FLOP: of "
+          "the formula. roof: the time that the measured peak allows for both / the time taken; above 1 where caches serve what is counted as memory.")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The launches of a step that do the same: kernels (the stages of one op together), how many times, and all times, bytes and flops in sum."""
+
+    kernels: str
+    ops: str
+    grid: str
+    calls: int
+    ms: float
+    nbytes: int
+    flops: float
+    roof: float | None = None
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """parts, the longest first; ms: the step as it is replayed; kernels_ms: the sum of its launches; launches: how many."""
+
+    work: str
+    device: str
+    ms: float
+    kernels_ms: float
+    launches: int
+    parts: tuple[Part, ...]
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        whole = max(self.kernels_ms, 1e-9)
+        return [{"kernels": p.kernels, "ops": p.ops[:80], "grid": p.grid, "calls": p.calls, "ms": f"{p.ms:.4f}", "share": f"{p.ms / whole:.1%}",
+                 "MB": f"{p.nbytes / 1e6:.1f}", "GB/s": f"{p.nbytes / p.ms / 1e6:.0f}" if p.ms else "", "GFLOP": f"{p.flops / 1e9:.2f}",
+                 "GFLOP/s": f"{p.flops / p.ms / 1e6:.0f}" if p.ms else "", "roof": "" if p.roof is None else f"{p.roof:.2f}"} for p in self.parts]
+
+    def markdown(self, most: int = 0) -> str:
+        lead = f"{self.ms:.3f} ms a step, {self.launches} launches of {self.kernels_ms:.3f} ms in sum."
+        return f"### {self.work} on {self.device}\n\n{lead}\n\n{tables.markdown(self.as_rows()[: most or None])}\n"
+
+
+def profiled(name: str, step: Step, engine: Any, peak: Peak | None = None) -> StepProfile:
+    """The profile of a recorded step on an OpenCL engine."""
+    with on(engine):
+        step()
+        engine.finish()
+        seconds = _replayed(step, engine)
+        times = []
+        for _ in range(ROUNDS):
+            with profile() as rows:
+                step()
+            times.append([ms for _, _, ms, _ in rows])
+    steps = [s for s in step.plan.steps if s.host is None]
+    alone = [statistics.median(t) for t in zip(*times, strict=True)]
+    return StepProfile(name, engine.device.key, seconds * 1e3, sum(alone), len(steps), tuple(_parts(steps, alone, peak)))
+
+
+def _replayed(step: Step, engine: Any) -> float:
+    """[s] a step, the wait for some of them shared."""
+    samples = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for _ in range(4):
+            step()
+        engine.finish()
+        samples.append((time.perf_counter() - start) / 4)
+    return statistics.median(samples)
+
+
+def _parts(steps: Sequence[Any], times: Sequence[float], peak: Peak | None) -> list[Part]:
+    """Stages that write the same result are one launch of an op; equal ones are added up."""
+    launches: list[list[int]] = []
+    for k, s in enumerate(steps):
+        if launches and steps[launches[-1][0]].writes is s.writes:
+            launches[-1].append(k)
+        else:
+            launches.append([k])
+    alike: dict[Any, list[list[int]]] = {}
+    for stages in launches:
+        alike.setdefault(tuple((steps[k].name, steps[k].text, steps[k].grid) for k in stages), []).append(stages)
+    found = [_part(steps, times, same, peak) for same in alike.values()]
+    return sorted(found, key=lambda p: -p.ms)
+
+
+def _part(steps: Sequence[Any], times: Sequence[float], same: list[list[int]], peak: Peak | None) -> Part:
+    first = [steps[k] for k in same[0]]
+    ms, nbytes, flops = (sum(times[k] for stages in same for k in stages), sum(steps[s[0]].nbytes for s in same), sum(steps[k].flops for s in same for k in s))
+    roof = max(flops / peak.gflops, nbytes / peak.gbytes) / 1e6 / ms if peak and ms else None
+    names = "+".join(dict.fromkeys(s.name for s in first)) + (f" ({first[-1].note})" if first[-1].note else "")
+    grid = " ".join("×".join(map(str, s.grid)) + ("" if s.group is None else "/" + "×".join(map(str, s.group))) for s in first)
+    return Part(names, " ".join(dict.fromkeys(first[-1].ops)), grid, len(same), ms, nbytes, flops, roof)
+
+
+def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, file: Path) -> int:
+    """Profiles the works of ours that are recorded steps; writes `file` and its numbers beside it as .json. Exit status 1 if there is none."""
+    roof = peak.measure(engine)
+    found = []
+    for work in works(suite, only=only, gpu=engine.device.kind == "gpu"):
+        call = work.ours(engine) if getattr(work, "ours", None) else None
+        if isinstance(call, Step):
+            with on(engine):
+                call()
+            if call.plan is not None:
+                found.append(profiled(work.name, call, engine, roof))
+                print(found[-1].markdown(12), flush=True)
+    if not found:
+        print(f"bench: no work of {suite!r} named {only!r} has launches to profile on {engine.device.key}", file=sys.stderr)
+        return 1
+    command = " ".join([f"clnet bench --suite {suite}", *([f"--only {only!r}"] if only else []), f"--profile {file.as_posix()}"])
+    lead = f"{engine.device.name}, driver {engine.device.driver}. Measured peak: {roof.gflops:.0f} GFLOP/s (float32), {roof.gbytes:.1f} GB/s (triad)."
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n\n".join([tables.header("Where the steps' time goes", command), lead, LEGEND, *(p.markdown() for p in found)]), encoding="utf-8")
+    file.with_suffix(".json").write_text(json.dumps([asdict(p) for p in found], indent=1) + "\n", encoding="utf-8")
+    return 0
