@@ -234,3 +234,10 @@ def test_a_compiler_that_dies_takes_only_the_child(device: Device, tmp_path: Pat
         with pytest.raises(KernelBuildError, match=r"^deep: .*died of it"):
             cache.get(source, name="deep", risky=True)
         assert cache.counters().probes == probes
+
+
+@pytest.mark.parametrize("device", [p for p in FOUND if "intel" in str(p.id)])
+def test_kernels_of_single_work_items_are_not_compiled_for_joined_ones_too(device: Device, tmp_path: Path) -> None:
+    cache, body = ProgramCache(device, tmp_path), "void k(__global float *a, const ulong n) { for (ulong i = 0; i < n; ++i) a[i] = a[i] * 2 + i; }"
+    alone, told = (cache.binary(cache.get(f"__kernel __attribute__((reqd_work_group_size({sizes}))) {body}")) for sizes in ("1,1,1", "1, 1, 1"))
+    assert len(told) < len(alone)  # without spaces the attribute is another text and goes to the compiler as it is
