@@ -10,13 +10,13 @@ from typing import Any
 
 from . import ops
 from .autodiff import gradients
-from .precision import precision, set_precision
+from .precision import autocast, precision, set_precision
 from .state import Generator, Parameter, Variable
 from .tensor import Tensor, eager, realize, tensor
 
 __version__ = "0.1.0"
 
-_CORE = ("Generator", "Parameter", "Tensor", "Variable", "eager", "gradients", "ops", "precision", "realize", "set_precision", "tensor")
+_CORE = ("Generator", "Parameter", "Tensor", "Variable", "autocast", "eager", "gradients", "ops", "precision", "realize", "set_precision", "tensor")
 _NAMES = {
     "clnet.engine": ("use", "on", "current"),
     "clnet.engine.device": ("Device", "devices"),

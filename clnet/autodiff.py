@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .autocast import cast, kept_wide
 from .errors import ClnetError, ShapeError
 from .op import OPS
+from .precision import following
 from .spec import is_float
 from .tensor import Tensor, as_tensor, constant, walk
 
@@ -29,14 +31,15 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
     needed = _depends(order, stops)
     cotangents: dict[int, list[Tensor]] = {id(y): [as_tensor(g) if g is not None else constant(1, y.dtype, y.shape)]}
     result: dict[int, Tensor] = {}
-    for t in reversed(order):
-        if id(t) not in needed or id(t) not in cotangents:
-            continue
-        total = _accumulate(cotangents.pop(id(t)))
-        if id(t) in stops:
-            result[id(t)] = total
-        elif t.op is not None:
-            _push(t, total, needed, cotangents)
+    with following():
+        for t in reversed(order):
+            if id(t) not in needed or id(t) not in cotangents:
+                continue
+            total = _accumulate(cotangents.pop(id(t)))
+            if id(t) in stops:
+                result[id(t)] = cast(total, t.dtype)
+            elif t.op is not None:
+                _push(t, total, needed, cotangents)
     return [result.get(id(t)) if allow_unused else result.get(id(t), constant(0, t.dtype, t.shape)) for t in targets]
 
 
@@ -61,8 +64,7 @@ def _push(t: Tensor, g: Tensor, needed: set[int], cotangents: dict[int, list[Ten
     pieces = t.op.vjp(g, t, *t.inputs, **t.attrs)
     for i, piece in zip(t.inputs, pieces if isinstance(pieces, tuple) else (pieces,), strict=True):
         if piece is not None and id(i) in needed and is_float(i.dtype):
-            piece = unbroadcast(as_tensor(piece), i.shape)
-            cotangents.setdefault(id(i), []).append(piece if piece.dtype == i.dtype else piece.astype(i.dtype))
+            cotangents.setdefault(id(i), []).append(kept_wide(unbroadcast(as_tensor(piece), i.shape), i))
 
 
 def _repeat(region: Any, g: Tensor, needed: set[int], cotangents: dict[int, list[Tensor]]) -> None:

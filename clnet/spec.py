@@ -13,6 +13,7 @@ import numpy as np
 from .errors import DTypeError, ShapeError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = ("bool", *INTS, *FLOATS)
 

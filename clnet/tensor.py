@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .autocast import narrowed
 from .errors import ShapeError
 from .op import OPS, Op
+from .precision import autocast, stored_dtype
 from .spec import Spec, dtype_name, np_dtype, promote
 
 
@@ -204,9 +206,15 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     if like and op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
         like = promote(*known[1:])
     tensors = tuple(as_tensor(i, like) for i in inputs)
+    return narrowed(op, tensors, attrs, dtype, record_as_given) if (dtype := stored_dtype()) else record_as_given(op, tensors, attrs)
+
+
+def record_as_given(op: Op, tensors: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
+    """The node for op on tensors, no rule of mixed precision applied."""
     spec = op.infer(*(t.spec for t in tensors), **attrs)
     if op.kind == "composite" and not op.cl and not op.given and op.define is not None:
-        return op.define(*tensors, **attrs)
+        formula: Tensor = op.define(*tensors, **attrs)
+        return formula
     t = Tensor(op, tensors, attrs, spec)
     if _state.log is not None:
         _state.log.append(t)
@@ -260,7 +268,7 @@ def infer_formula(define: Callable[..., Any], specs: Sequence[Spec], attrs: dict
 
 @functools.lru_cache(4096)
 def _infer_cached(define: Callable[..., Any], specs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Spec:
-    with eager(False):
+    with eager(False), autocast(None):
         spec: Spec = define(*(placeholder(*s) for s in specs), **dict(attrs)).spec
     return spec
 
@@ -270,7 +278,7 @@ def evaluate_formula(define: Callable[..., Any], arrays: Sequence[Any], attrs: d
     from .engine.reference import NumpyEngine
 
     leaves = [Tensor(None, (), {}, Spec(np.shape(a), dtype_name(np.asarray(a).dtype)), np.asarray(a)) for a in arrays]
-    with eager(False):
+    with eager(False), autocast(None):
         return NumpyEngine(dtype=None).values([define(*leaves, **attrs)])[0]
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..op import OPS, Op
-from ..precision import precision
-from ..spec import Spec
+from ..precision import autocast, precision
+from ..spec import NARROW, Spec
 from ..tensor import Tensor, constant, in_order, record
 
-NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
 SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
 
 
@@ -78,6 +77,8 @@ class _Builder:
         self.table: dict[Any, Node] = {}
         self.of: dict[int, Node] = {}
         self.keep: list[Tensor] = []  # ids in `of` must not be reused while we build
+        self.copies = 0
+        self.whole: set[int] = set()  # leaves that are rounded as one
 
     def node(self, op: Op | None, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec, leaf: int = -1) -> Node:
         key = (op.name if op else leaf, tuple(n.number for n in inputs), tuple(attrs.items()), spec)
@@ -108,7 +109,7 @@ class _Builder:
         if t.op.kind in ("kernel", "composite"):
             stages = self.stages(t)
             if stages is None and t.op.define is not None:
-                return self.add([t.op.define(*t.inputs, **t.attrs)])[0]
+                return self.add([t.op.define(*map(_shared, t.inputs), **t.attrs)])[0]
         node = self.node(t.op, inputs, t.attrs, t.spec)
         node.stages = stages
         return node
@@ -124,16 +125,29 @@ class _Builder:
         wide = Tensor(t.op, t.inputs, t.attrs, Spec(t.shape, "float32"))
         return wide.astype(t.dtype) if self.stages(wide) is not None else None
 
+    def widened(self, i: Tensor) -> Tensor:
+        """i as float32, for one kernel alone: a float32 twin that others share would lie in memory beside the 16 bits until the last of them."""
+        self.copies += 1
+        return Tensor(OPS["cast"], (i,), {"dtype": "float32", COPY: self.copies}, Spec(i.shape, "float32"))
+
+    def sunk(self, t: Tensor) -> Tensor | None:
+        """A cast of a view as the view of a cast: operands stay strided, and one cast serves all parts of a vector of parameters."""
+        (x,) = t.inputs
+        if self.known(x) or x.op is None or x.op.name not in SINKS and not (x.op.name in PARTS and id(_source(x, self.known)) in self.whole):
+            return None
+        below = Tensor(t.op, x.inputs[:1], t.attrs, Spec(x.inputs[0].shape, t.dtype))
+        return Tensor(x.op, (below, *x.inputs[1:]), x.attrs, t.spec)
+
     def rewrite(self, t: Tensor) -> Tensor | None:
         assert t.op is not None
         if t.op.kind in ("kernel", "composite") and not t.size:
             return constant(0, t.dtype, t.shape)
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
-            uniform = t.op.name in READS_NARROW and len({i.dtype for i in t.inputs}) == 1
-            if uniform and (t.dtype == "float32" or (narrow := self.narrow(t)) is not None):
+            if t.op.name in READS_NARROW and (narrow := self.narrow(t)) is not None:
                 return None if t.dtype == "float32" else narrow
-            wide = [i.astype("float32") if i.dtype in NARROW else i for i in t.inputs]
-            return record(t.op, tuple(wide), t.attrs).astype(t.dtype)
+            return record(t.op, tuple(self.widened(i) if i.dtype in NARROW else i for i in t.inputs), t.attrs).astype(t.dtype)
+        if t.op.name == "cast" and (t.dtype in NARROW or t.inputs[0].dtype in NARROW):
+            return self.sunk(t)
         if t.op.kind == "assemble":
             return _concat(t)
         if t.op.kind == "reduction":
@@ -141,6 +155,10 @@ class _Builder:
         return None
 
 
+# The attribute of a cast that is a copy for one kernel; the schedule computes it right before that.
+COPY = "copy"
+# Views below which a cast may be made: of the same elements, or (PARTS) of a leaf that is rounded as one.
+SINKS, PARTS = {"permute", "reshape", "expand"}, {"crop", "after"}
 # Kernels that can read 16-bit operands themselves, on some devices; the others get float32.
 READS_NARROW: set[str] = {"matmul"}
 # Kernels that take operands as strided views; the others get contiguous arrays.
@@ -210,6 +228,27 @@ def through_views(node: Node, ix: Any) -> tuple[Any, list[Any], Node]:
     return ix, conditions, node
 
 
+def _shared(t: Tensor) -> Tensor:
+    """A copy for one kernel, where the kernel's formula stands in for it: then a cast like any other."""
+    return t.inputs[0].astype("float32") if t.op is OPS["cast"] and COPY in t.attrs else t
+
+
+def _source(t: Tensor, known: Callable[[Tensor], bool]) -> Tensor:
+    """What the views t is made of are views of."""
+    while not known(t) and t.op is not None and t.op.name in SINKS | PARTS:
+        t = t.inputs[0]
+    return t
+
+
+def _rounded_leaves(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> set[int]:
+    """Leaves (by id) of which at least half is rounded to 16 bits, part by part: one cast of all takes one launch."""
+    rounded: dict[int, dict[int, int]] = {}
+    for t in in_order(roots, stop=known):
+        if t.op is OPS["cast"] and t.dtype in NARROW and known(leaf := _source(t.inputs[0], known)):
+            rounded.setdefault(id(leaf), {id(leaf): leaf.size})[id(t.inputs[0])] = t.size
+    return {leaf for leaf, parts in rounded.items() if 2 * sum(n for t, n in parts.items() if t != leaf) >= parts[leaf]}
+
+
 def _concat(t: Tensor) -> Tensor | None:
     """Few parts, or parts that are not contiguous in the result: a fused sum of zero-padded parts instead of placement."""
     axis = t.attrs["axis"]
@@ -249,8 +288,9 @@ def _split(t: Tensor, device: Any) -> Tensor | None:
 def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any, first: Sequence[Tensor] = ()) -> Graph:
     """The graph under `roots`, down to tensors that are `known` to the engine; leaves in `first` get the first numbers."""
     builder = _Builder(device, known)
-    with precision("fp32"):  # what is rewritten here was recorded without a wish, and must not take that of the moment
+    with autocast(None), precision("fp32"):  # what is rewritten here was recorded without a wish, and must not take that of the moment
         for leaf in first:
             builder.add([leaf])
+        builder.whole = _rounded_leaves(roots, known)
         builder.graph.outputs = builder.add(roots)
     return builder.graph

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..precision import current_precision
+from ..precision import current_precision, stored_dtype
 from ..spec import Spec, dtype_name, np_dtype
 from ..state import Variable, capture
 from ..tensor import Tensor, as_tensor, eager, placeholder, realize, walk
@@ -37,7 +37,7 @@ class Recorded:
         """The replay for inputs like these, recorded, planned and built if it was not; nothing runs yet."""
         engine = current()
         specs = tuple(_spec(i) for i in inputs)
-        key = (id(engine), specs, threading.get_ident(), current_precision())
+        key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype())
         if key not in self.replays:
             replay = Replay if isinstance(engine, OpenCLEngine) else Evaluation
             self.replays[key] = replay(self.fn, specs, engine)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..spec import is_float, np_dtype
+from ..spec import NARROW, is_float, np_dtype
 from ..tensor import Tensor, walk
 from .device import host_device
 
@@ -26,11 +26,12 @@ class HostStorage:
 class NumpyEngine:
     """Evaluates graphs on the host.
 
-    dtype   float width of the arithmetic: "float64" (the oracle), "float32", or None to keep what the leaves have
+    dtype     float width of the arithmetic: "float64" (the oracle), "float32", or None to keep what the leaves have
+    rounded   whether values of 16-bit dtypes are rounded to them, as memory does, or kept at the width of the arithmetic
     """
 
-    def __init__(self, dtype: str | None = "float64") -> None:
-        self.dtype, self.device = dtype, host_device()
+    def __init__(self, dtype: str | None = "float64", rounded: bool = False) -> None:
+        self.dtype, self.rounded, self.device = dtype, rounded, host_device()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -77,6 +78,8 @@ class NumpyEngine:
         """Floats at the engine's width whatever the spec says; everything else as specified."""
         if not is_float(dtype):
             return np.asarray(value, np_dtype(dtype))
+        if self.rounded and dtype in NARROW:
+            value = value.astype(np_dtype(dtype))
         if self.dtype is None:
             return value if value.dtype.kind == "f" else value.astype(np_dtype(dtype))
         return value if value.dtype == self.dtype else value.astype(self.dtype)

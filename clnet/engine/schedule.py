@@ -11,7 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..op import OPS
-from .graph import Graph, Node, kernel_operand, through_views
+from ..spec import NARROW
+from .graph import COPY, Graph, Node, kernel_operand, through_views
 from .index import Flat, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
@@ -198,6 +199,9 @@ class _Scheduler:
         Where there is none, n waits for a consumer and goes where that goes, so that one launch serves a whole formula.
         """
         bases = self.bases[n]
+        if COPY in n.attrs:  # made when its kernel asks for it
+            self.floating[n] = 1
+            return
         same = {self.home[b] for b in self._read(bases) if b in self.home and b.kind != "assemble"}
         for launch in sorted(same, key=lambda launch: -launch.position):
             if self._open(n, launch) and self._fits(bases, launch, n.size):
@@ -231,7 +235,9 @@ class _Scheduler:
         self._settle(n, self._new(n, "map", n.shape, front=self._early(n)))
 
     def _early(self, n: Node) -> bool:
-        return n not in self.fences and all(b.kind == "leaf" or not b.inputs or (b in self.floating and self._early(b)) for b, _ in self.bases[n])
+        if n in self.fences or COPY in n.attrs:
+            return False
+        return all(b.kind == "leaf" or not b.inputs or (b in self.floating and self._early(b)) for b, _ in self.bases[n])
 
     def _fits(self, bases: list[tuple[Node, bool]], launch: Launch, size: int) -> bool:
         """Whether a node that reads these bases can be computed in the launch; waiting ones would come along."""
@@ -315,6 +321,8 @@ class _Scheduler:
         away = sites - {home}
         if not away:
             return {home}
+        if n.op is not None and n.op.name == "cast" and n.inputs[0].spec.dtype in NARROW:
+            return set(sites)  # memory holds the 16 bits, everybody widens them on the way
         # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
         if self.cost[n] <= (3 if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
             return set(sites)

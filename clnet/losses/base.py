@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import ops as F
+from ..autocast import wide
 from ..autodiff import gradients
 from ..config import Configured, choice
 from ..errors import ConfigError, DataError, ShapeError
 from ..layers.base import Layer, no_tape
+from ..precision import autocast, stored_dtype
 from ..spec import is_float
 from ..state import Parameter
 from ..tensor import Operators, Tensor, as_tensor, tensor
@@ -63,10 +65,12 @@ class Loss(Configured):
 
     # --- what is called
     def __call__(self, *inputs: Any, sample_weight: Any = None) -> Tensor:
-        operands = self.operands(*inputs)
-        self.check(*operands)
-        values = self.formula(*operands)
-        return self.reduce(values, _spread(type(self).__name__, sample_weight, values), *operands)
+        inputs = wide(inputs) if stored_dtype() else inputs  # mixed precision ends where the loss begins
+        with autocast(None):
+            operands = self.operands(*inputs)
+            self.check(*operands)
+            values = self.formula(*operands)
+            return self.reduce(values, _spread(type(self).__name__, sample_weight, values), *operands)
 
     def operands(self, *inputs: Any) -> tuple[Any, ...]:
         """All as tensors in the prediction's precision (NumPy's float64 must not widen the loss), None for what was left out."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autocast import common
 from ..errors import ShapeError
 from ..op import Case, Op
 from ..spec import Spec, promote
@@ -43,7 +44,7 @@ def concat(parts: Sequence[Any], axis: int = 0) -> Tensor:
         raise ShapeError("concat: expected at least one tensor; got none.")
     if not -tensors[0].ndim <= axis < tensors[0].ndim:
         raise ShapeError(f"concat: expected an axis in [{-tensors[0].ndim}, {tensors[0].ndim}); got {axis}.")
-    dtype = promote(*(t.dtype for t in tensors))
+    dtype = common(tensors)
     tensors = [t if t.dtype == dtype else t.astype(dtype) for t in tensors]
     result: Tensor = tensors[0] if len(tensors) == 1 else _concat(*tensors, axis=axis % tensors[0].ndim)
     return result

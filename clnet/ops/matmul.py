@@ -45,7 +45,8 @@ def _product(x: Any, w: Any, precision: str) -> Tensor:
 
 
 def _transposed(t: Any) -> bool:
-    """Whether t is another tensor with its last two axes swapped."""
+    """Whether t is another tensor with its last two axes swapped, perhaps rounded since."""
+    t = t.inputs[0] if t.op is not None and t.op.name == "cast" else t
     order = t.attrs["order"] if t.op is not None and t.op.name == "permute" else ()
     return order[-2:] == (t.ndim - 1, t.ndim - 2)
 

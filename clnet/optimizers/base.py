@@ -18,10 +18,11 @@ from .schedules import Schedule
 
 
 class Memory:
-    """The optimizer's state vectors as attributes: reading gives the current tensor, writing records the new one."""
+    """The optimizer's state vectors as attributes: reading gives the current tensor, writing records the new one (where `finite`, if given)."""
 
-    def __init__(self, variables: dict[str, Variable]) -> None:
+    def __init__(self, variables: dict[str, Variable], finite: Tensor | None = None) -> None:
         object.__setattr__(self, "_variables", variables)
+        object.__setattr__(self, "_finite", finite)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -30,7 +31,12 @@ class Memory:
             raise AttributeError(name) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._variables[name].assign(value)
+        assign(self._variables[name], value, self._finite)
+
+
+def assign(variable: Variable, value: Any, finite: Tensor | None) -> None:
+    """The new value, or the old one where not `finite`."""
+    variable.assign(value if finite is None else F.where(finite, as_tensor(value, variable.dtype).astype(variable.dtype), variable.tensor))
 
 
 class Scalars(dict[str, Any]):
@@ -156,8 +162,12 @@ class Optimizer(Configured):
         lr = self._rates[k]
         return lr.value(t - 1, self.epoch) if isinstance(lr, Schedule) else float(lr)
 
-    def apply(self, grads: list[Any], hyper: Any) -> None:
-        """Records the update of all parameters from their gradients and the scalars `hyper(t)`."""
+    def apply(self, grads: list[Any], hyper: Any, scaling: Any = None) -> Tensor | None:
+        """Records the update of all parameters from their gradients and the scalars `hyper(t)`.
+
+        scaling   the LossScale that the gradients were scaled by: where one is not finite, parameters and state stay as they are
+        Returns whether all gradients are finite, a bool scalar; None without scaling.
+        """
         h = as_tensor(hyper)
         more = {n: h[len(self._rates) + k] for k, n in enumerate(self.scalars(1))}
         at = 0
@@ -165,9 +175,11 @@ class Optimizer(Configured):
         for arena in self.arenas:
             flat.append(arena.pack(grads[at : at + len(arena.params)]))
             at += len(arena.params)
+        flat, finite = scaling.unscaled(flat) if scaling is not None else (flat, None)
         for section, g in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), strict=True):
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
-            section.arena.flat.assign(self.step(section.arena.flat.tensor, g, Memory(section.memory), scalars))
+            assign(section.arena.flat, self.step(section.arena.flat.tensor, g, Memory(section.memory, finite), scalars), finite)
+        return finite
 
     def clip(self, flat: list[Tensor]) -> list[Tensor]:
         """g ← clip(g, ±clip_value), then g · min(1, clip_norm / ‖g‖₂) with the norm over all arenas."""

@@ -5,7 +5,8 @@ from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, Mod
 from .data import Batches, Dataset
 from .history import History
 from .metrics import METRICS, metric
+from .scaling import LossScale
 from .trainer import Trainer
 
-__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog", "ModelCheckpoint", "Trainer",
-           "data", "metric"]
+__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog", "LossScale", "ModelCheckpoint",
+           "Trainer", "data", "metric"]

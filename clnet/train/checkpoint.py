@@ -13,7 +13,7 @@ from ..errors import CheckpointError
 
 FORMAT = "clnet checkpoint 1"
 # What a run must have in common with the one that it resumes: other data or batches would be another run.
-SAME = ("seed", "batch_size", "samples", "metrics")
+SAME = ("seed", "batch_size", "samples", "metrics", "precision")
 
 
 def save(trainer: Any, path: str | Path) -> None:
@@ -25,8 +25,10 @@ def save(trainer: Any, path: str | Path) -> None:
         arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
     for k, g in enumerate(trainer.model.generators()):
         arrays |= {f"random.{k}.key": g.key, f"random.{k}.counter": np.asarray(g.counter.numpy(), np.uint32)}
+    if trainer.steps.scaling is not None:
+        arrays |= {f"scale.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in trainer.steps.scaling.variables().items()}
     arrays |= {f"history.{n}": a for n, a in trainer.history.arrays().items()}
-    arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.names) + 1)
+    arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.columns) + 1)
     remembered, more = _callbacks(loop.callbacks.all)
     meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__, "t": str(optimizer.t),
             "counters": json.dumps(optimizer.counters()), "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
@@ -49,8 +51,8 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
     loop, optimizer = trainer.loop, trainer.optimizer
     position, here = json.loads(meta["position"]), loop.position()
     for name in SAME:
-        if position[name] != here[name]:
-            raise CheckpointError(f"{who}: expected {name} {position[name]!r} as in the run that is resumed; got {here[name]!r}.")
+        if position.get(name) != here[name]:
+            raise CheckpointError(f"{who}: expected {name} {position.get(name)!r} as in the run that is resumed; got {here[name]!r}.")
     if meta["optimizer"] != type(optimizer).__name__:
         raise CheckpointError(f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; got {type(optimizer).__name__}.")
     for part, thing in _trained(trainer).items():
@@ -62,6 +64,10 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
     for k, g in enumerate(trainer.model.generators()):
         g.key = arrays[f"random.{k}.key"].copy()
         model_io.put(g.counter, arrays[f"random.{k}.counter"])
+    if (scaling := trainer.steps.scaling) is not None:
+        model_io.check(scaling.variables(), _part(arrays, "scale."), who)
+        for name, variable in scaling.variables().items():
+            model_io.put(variable, arrays[f"scale.{name}"])
     optimizer.t = int(meta["t"])
     optimizer.load_counters(json.loads(meta.get("counters", "{}")))
     trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))

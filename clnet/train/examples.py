@@ -90,7 +90,8 @@ class Result:
         return self.accuracy >= self.target
 
 
-def train_digits(kind: str = "mlp", epochs: int | None = None, device: Any = None, seed: int = 0, verbose: bool = False, **fit: Any) -> Result:
+def train_digits(kind: str = "mlp", epochs: int | None = None, device: Any = None, seed: int = 0, verbose: bool = False, precision: str | None = None,
+                 **fit: Any) -> Result:
     """Trains one of the networks on the digits: 80 % of them, chosen by a fixed seed; the rest is the test. Other arguments go to `fit`.
 
     device   anything `clnet.use` takes; None: the one in use
@@ -100,7 +101,7 @@ def train_digits(kind: str = "mlp", epochs: int | None = None, device: Any = Non
         model = digits_model(kind, seed)
         epochs = EPOCHS[kind] if epochs is None else epochs
         schedule = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // BATCH), lr=RATE[kind])
-        trainer = Trainer(model, CrossEntropyLoss(), AdamW(lr=schedule, weight_decay=DECAY))
+        trainer = Trainer(model, CrossEntropyLoss(), AdamW(lr=schedule, weight_decay=DECAY), precision=precision)
         started = time.perf_counter()
         history = trainer.fit(train, epochs, BATCH, test, seed=seed, verbose=verbose, **fit)
         seconds = time.perf_counter() - started

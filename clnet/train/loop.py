@@ -42,7 +42,7 @@ class Loop:
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
         return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size, "samples": self.samples,
-                "metrics": self.trainer.steps.names}
+                "metrics": self.trainer.steps.names, "precision": self.trainer.precision}
 
     def run(self) -> None:
         """The epochs that are left. Ctrl-C ends them after the last whole step."""
@@ -63,9 +63,10 @@ class Loop:
             self.callbacks.call("on_train_end")
 
     def _begin(self) -> None:
-        self.trainer.steps.meter.filled = 0
+        steps = self.trainer.steps
+        steps.begin()
         if self.on_nan != "ignore":
-            self.snapshot = Snapshot(state(self.trainer.model, self.trainer.optimizer))
+            self.snapshot = Snapshot(state(self.trainer.model, self.trainer.optimizer, steps.scaling))
             self.snapshot.take()
         self.callbacks.call("on_train_begin")
 
@@ -107,7 +108,7 @@ class Loop:
 
     def _take(self, found: Any) -> None:
         if self.snapshot is not None:
-            bad = np.flatnonzero(~np.isfinite(found[:, 0]))
+            bad = np.flatnonzero(self.trainer.steps.bad(found))
             if len(bad) or not self.snapshot.finite():
                 self._not_finite(found, int(bad[0]) if len(bad) else len(found))
                 return
@@ -116,6 +117,7 @@ class Loop:
 
     def _keep(self, found: Any) -> None:
         """Puts the losses of the steps in the window into the books; the window and the table start anew."""
+        self.trainer.optimizer.t -= self.trainer.steps.left_out(found)
         for (_, y), row in zip(self.window, found, strict=True):
             self.rows.append((float(len(y)), *map(float, row)))
             self.trainer.history.steps.append(float(row[0]))
@@ -134,6 +136,8 @@ class Loop:
         if self.validation is not None:
             logs |= {f"val_{k}": v for k, v in self.trainer.evaluate(self.validation).items()}
         optimizer = self.trainer.optimizer
+        if self.trainer.steps.scaling is not None and self.rows:
+            logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
         logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": samples / seconds}
         with self.interrupts.hold():
             self.trainer.history.rows.append(logs)

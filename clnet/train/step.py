@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import ops as F
+from ..autocast import wide
 from ..autodiff import gradients
 from ..engine.record import Recorded
 from ..layers.base import Layer, no_tape
-from ..optimizers.base import Optimizer
-from ..state import Variable
+from ..optimizers.base import Optimizer, assign
+from ..precision import autocast
+from ..state import Parameter, Variable
 from ..tensor import Tensor, as_tensor
+from .scaling import LEAST, LossScale
 
 ROWS = 64  # steps whose loss and metrics wait on the device
 
@@ -57,48 +60,116 @@ def mode(model: Layer, training: bool) -> Iterator[None]:
 
 
 class Steps:
-    """The recorded functions of one (model, loss, metrics, optimizer). Each is planned once per batch shape and engine."""
+    """The recorded functions of one (model, loss, metrics, optimizer). Each is planned once per batch shape and engine.
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer) -> None:
+    precision   of the recording: a name of clnet.autocast, or None for what the block around it says
+    scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
+    """
+
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer,
+                 precision: str | None = None, scaling: LossScale | None = None) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
+        self.precision, self.scaling = precision, scaling
         self.names = ["loss", *metrics]
-        self.meter, self.tested = Meter(len(self.names)), Meter(len(self.names))
+        self.columns = [*self.names, *(("loss_scale", "skipped") if scaling else ())]
+        self.meter, self.tested = Meter(len(self.columns)), Meter(len(self.names))
+        self.skipped = 0  # steps that were, as of the last read
+        self._hypers: list[Any] = []  # of the steps since then
         self.train = Recorded(self._train, "training step")
         self.test = Recorded(self._test, "evaluation step")
         self.forward = Recorded(self._forward, "forward")
 
+    def recording(self) -> Any:
+        """The block in which the model and its gradient are recorded."""
+        return autocast(self.precision) if self.precision else contextlib.nullcontext()
+
+    def outcome(self, inputs: Sequence[Any], y: Any) -> tuple[Any, Any]:
+        """(output, loss) in training mode; losses see float32."""
+        output = wide(self.model(*inputs))
+        with autocast(None):
+            return output, sum(self.model.auxiliary(), self.loss(output, y))
+
     def _train(self, *arguments: Any) -> tuple[()]:
         *inputs, y, h = arguments
-        with no_tape(), mode(self.model, True):
-            output = self.model(*inputs)
-            loss = sum(self.model.auxiliary(), self.loss(output, y))
-        found = gradients(loss, [p.tensor for p in self.optimizer.parameters])
-        self.optimizer.apply(found, h)
-        self.meter.write([loss, *(m(output, y) for m in self.metrics.values())], h[h.size - 1])
+        scaling, before = self.scaling, [(v, v.tensor) for v in self._buffers()] if self.scaling else []
+        with self.recording():
+            with no_tape(), mode(self.model, True):
+                output, loss = self.outcome(inputs, y)
+            found = gradients(scaling.scaled(loss) if scaling else loss, [p.tensor for p in self.optimizer.parameters])
+        finite = self.optimizer.apply(found, self._hyper(h), scaling)
+        for v, old in before:
+            if finite is not None and v.tensor is not old:
+                value, v._tensor = v.tensor, old
+                assign(v, value, finite)
+        values = [loss, *(m(output, y) for m in self.metrics.values())]
+        self.meter.write([*values, scaling.scale, scaling.skipped] if scaling else values, h[h.size - 1])
         return ()
+
+    def _buffers(self) -> list[Variable]:
+        return [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
 
     def _test(self, *arguments: Any) -> tuple[()]:
         *inputs, y, row = arguments
-        with no_tape(), mode(self.model, False):
-            output = self.model(*inputs)
-            self.tested.write([self.loss(output, y), *(m(output, y) for m in self.metrics.values())], row)
+        with no_tape(), mode(self.model, False), self.recording():
+            output = wide(self.model(*inputs))
+            with autocast(None):
+                self.tested.write([self.loss(output, y), *(m(output, y) for m in self.metrics.values())], row)
         return ()
 
     def _forward(self, *inputs: Any) -> Any:
-        with no_tape(), mode(self.model, False):
-            return self.model(*inputs)
+        with no_tape(), mode(self.model, False), self.recording():
+            return wide(self.model(*inputs))
 
+    # --- what changes from step to step
     def arguments(self, t: int, row: int) -> np.ndarray[Any, Any]:
-        """What changes from step to step, as one vector: the optimizer's scalars of step t and the row of the meter."""
-        return np.append(self.optimizer.hyper(t), np.float32(row)).astype(np.float32)
+        """As one vector: the optimizer's scalars of step t and the row of the meter.
+
+        With loss scaling, how many of the `row` steps since the last read were left out is known on the device alone: the scalars are
+        those of t, t − 1, … and it takes its own.
+        """
+        if self.scaling is None:
+            return np.append(self.optimizer.hyper(t), np.float32(row)).astype(np.float32)
+        if not row:
+            self._hypers = []
+        self._hypers += [self.optimizer.hyper(t - row + k) for k in range(len(self._hypers), row + 1)]
+        table = np.zeros((self.meter.rows, self._hypers[0].size), np.float32)
+        table[: row + 1] = self._hypers[row::-1]
+        return np.append(table, np.array([self.skipped, row], np.float32))
+
+    def _hyper(self, h: Any) -> Any:
+        if self.scaling is None:
+            return h
+        rows = self.meter.rows
+        table = h[: h.size - 2].reshape(rows, (h.size - 2) // rows)
+        mine = F.equal(F.arange(n=rows, dtype="float32").reshape(-1, 1), self.scaling.skipped - h[h.size - 2])
+        return F.sum(F.where(mine, table, 0.0), 0)
+
+    def left_out(self, found: np.ndarray[Any, Any]) -> int:
+        """How many of the steps of these rows of the meter were; the rows count as read from then on."""
+        if self.scaling is None or not len(found):
+            return 0
+        before, self.skipped = self.skipped, int(found[-1, -1])
+        return self.skipped - before
+
+    def bad(self, found: np.ndarray[Any, Any]) -> Any:
+        """Of these rows of the meter, those of steps with a loss that is not finite, or whose gradient was not at any scale."""
+        failed: Any = ~np.isfinite(found[:, 0])
+        return failed if self.scaling is None else failed | (found[:, -2] <= LEAST)
+
+    def begin(self) -> None:
+        """A run starts where the variables are."""
+        self.meter.filled = 0
+        if self.scaling is not None:
+            self.skipped = int(self.scaling.state.numpy()[2])
 
 
-def state(model: Layer, optimizer: Optimizer) -> dict[str, Variable]:
-    """Everything that a step changes: flat parameters, optimizer state, buffers, random counters."""
+def state(model: Layer, optimizer: Optimizer, scaling: LossScale | None = None) -> dict[str, Variable]:
+    """Everything that a step changes: flat parameters, optimizer state, buffers, random counters, the loss scale."""
     found = {f"parameters.{k}": a.flat for k, a in enumerate(optimizer.arenas)}
     found |= {f"optimizer.{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
     held = {id(p) for p in optimizer.parameters}
     found |= {f"model.{n}": v for n, v in model.variables().items() if id(v) not in held}
+    found |= {f"scale.{n}": v for n, v in (scaling.variables().items() if scaling else ())}
     return found | {f"random.{k}": g.counter for k, g in enumerate(model.generators())}
 
 

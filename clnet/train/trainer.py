@@ -14,6 +14,7 @@ from ..errors import ConfigError
 from ..layers.base import Layer
 from ..model_io import layers
 from ..optimizers.base import Optimizer
+from ..precision import checked
 from ..spec import Spec, dtype_name
 from ..state import Parameter
 from ..tensor import tensor
@@ -23,6 +24,7 @@ from .data import Batches, Dataset, as_dataset, even
 from .history import History
 from .loop import Loop
 from .metrics import resolve
+from .scaling import LossScale
 from .step import Steps
 
 
@@ -31,22 +33,31 @@ class Trainer:
 
     loss      a Loss, or a function (output, target) -> scalar tensor
     metrics   names from `METRICS` or functions (output, target) -> scalar tensor; computed beside the loss, on the device
+    precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and optimizer state;
+                "fp32", "tf32", "fp32x3": the arithmetic of products; None: what clnet.precision and clnet.autocast say at the first step
+    loss_scale  the LossScale of "fp16", where not the usual one: a step whose gradient overflows is left out and the scale halved
     Per step nothing leaves the device: losses and metrics wait there and are read together.
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = ("accuracy",)) -> None:
+    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = ("accuracy",), precision: str | None = None,
+                 loss_scale: LossScale | None = None) -> None:
         for value, kind, name in ((model, Layer, "model"), (optimizer, Optimizer, "optimizer")):
             if not isinstance(value, kind):
                 raise ConfigError(f"Trainer: expected a {kind.__name__} as {name}; got {value!r}.")
         if not callable(loss):
             raise ConfigError(f"Trainer: expected a loss (output, target) -> scalar; got {loss!r}.")
+        if loss_scale is not None and (precision != "fp16" or not isinstance(loss_scale, LossScale)):
+            raise ConfigError(f'Trainer(loss_scale={loss_scale!r}): expected a LossScale, with precision="fp16"; got precision={precision!r}.')
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self.steps = Steps(model, loss, resolve(metrics), optimizer)
+        self.precision = None if precision is None else checked(precision, "Trainer(precision=...)")
+        self.loss_scale = (loss_scale or LossScale()) if precision == "fp16" else None
+        self.steps = Steps(model, loss, resolve(metrics), optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.loop: Any = None
 
     def __repr__(self) -> str:
-        return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)})"
+        how = f", precision={self.precision!r}" if self.precision else ""
+        return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)}{how})"
 
     def fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
             resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
@@ -128,7 +139,7 @@ class Trainer:
         known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
-            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer)
+            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision, self.loss_scale)
 
     def _check(self, data: Dataset) -> None:
         """Builds the model and tries shapes and labels of all data without running anything. Raises ShapeError, DTypeError, DataError."""

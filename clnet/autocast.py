@@ -1,0 +1,94 @@
+"""Mixed precision as rules over ops, applied where ops are recorded: no layer knows of them. `clnet.precision.autocast` turns them on.
+
+    products    float32 operands are rounded to the 16-bit dtype; sums in float32, the result in 16 bits
+    wide        16-bit operands are taken as float32, and so is the result: sums over axes, exponentials, logarithms, powers
+    lookups     the rows that are found are rounded, not the table
+    the rest    as ever; float32 into which no 16-bit value went (a parameter, a buffer, a constant, data) does not widen 16-bit operands
+
+So a bias or a normalisation's scale is added in float32 inside the kernel and the sum stored in 16 bits, while a mean stays float32.
+Kernels compute 16-bit operands in float32 in any case: the rules say what is rounded and stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .op import OPS, Op
+from .precision import casts_products, stored_dtype
+from .spec import FLOATS, NARROW, Spec, promote
+
+PRODUCTS = {"matmul", "conv", "conv_data_gradient", "conv_weight_gradient"}
+WIDE = {"sum", "prod", "exp", "expm1", "log", "log1p", "log2", "pow", "reciprocal", "rsqrt", "tan", "sinh", "cosh", "softplus",
+        "softmax", "log_softmax", "cross_entropy", "soft_cross_entropy"}
+LOOKUPS = {"gather"}
+MOST = 256  # values that `given` looks through: what parameters are made into before they meet an input is short
+
+Record = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def narrowed(op: Op, tensors: tuple[Any, ...], attrs: dict[str, Any], dtype: str, record: Record) -> Any:
+    """What `record` makes of op(*tensors) under the rules, `dtype` being the 16-bit one."""
+    if op.name in PRODUCTS and casts_products():
+        return record(op, tuple(cast(t, dtype) if t.dtype == "float32" else t for t in tensors), attrs)
+    if op.name in WIDE:
+        return record(op, tuple(cast(t, "float32") if t.dtype in NARROW else t for t in tensors), attrs)
+    y = record(op, tensors, attrs)
+    if y.dtype == "float32" and op.name != "cast" and tensors:
+        met = dtype if op.name in LOOKUPS and given(tensors[0]) else common(tensors)
+        return cast(y, met) if met in NARROW else y
+    return y
+
+
+def common(tensors: Sequence[Any]) -> str:
+    """The dtype in which values meet: 16 bits where all that is float32 beside them was given, else NumPy's."""
+    stored = dict.fromkeys(t.dtype for t in tensors if t.dtype in NARROW) if stored_dtype() else {}
+    if len(stored) == 1 and all(t.dtype in NARROW or (t.dtype == "float32" and given(t)) for t in tensors if t.dtype in FLOATS):
+        return next(iter(stored))
+    return promote(*(t.dtype for t in tensors))
+
+
+def given(t: Any) -> bool:
+    """Whether no 16-bit value went into t: a parameter, a buffer, data, a constant, or what was computed from such alone."""
+    seen, todo = {id(t)}, [t]
+    while todo:
+        now = todo.pop()
+        if now.dtype in NARROW or len(seen) > MOST:
+            return False
+        new = [i for i in now.inputs if id(i) not in seen]
+        seen.update(map(id, new))
+        todo += new
+    return True
+
+
+def cast(t: Any, dtype: str) -> Any:
+    """t as dtype, recorded without any rule; what was widened from there is taken as it was."""
+    from .tensor import record_as_given
+
+    if t.op is OPS["cast"] and t.inputs[0].dtype == dtype and t.dtype == "float32":
+        return t.inputs[0]
+    return t if t.dtype == dtype else record_as_given(OPS["cast"], (t,), {"dtype": dtype})
+
+
+def wide(x: Any) -> Any:
+    """16-bit floats as float32, in tuples too; everything else as it is."""
+    if isinstance(x, (tuple, list)):
+        return tuple(map(wide, x))
+    return cast(x, "float32") if hasattr(x, "inputs") and x.dtype in NARROW else x
+
+
+def kept_wide(piece: Any, t: Any) -> Any:
+    """The cotangent `piece` of t in the dtype it is wanted in: where t was rounded from float32, a product's own float32 sums."""
+    rounded = t.op is OPS["cast"] and t.dtype in NARROW and t.inputs[0].dtype == "float32"
+    return _unrounded(piece) if rounded else cast(piece, t.dtype)
+
+
+def _unrounded(y: Any) -> Any:
+    """y in float32, as the product behind its views has it before it is rounded."""
+    if y.dtype == "float32" or y.op is None:
+        return cast(y, "float32")
+    if y.op.name in PRODUCTS:
+        return type(y)(y.op, y.inputs, y.attrs, Spec(y.shape, "float32"))
+    if y.op.kind == "view" and len(y.inputs) == 1:
+        return type(y)(y.op, (_unrounded(y.inputs[0]),), y.attrs, Spec(y.shape, "float32"))
+    return cast(y, "float32")

@@ -1,0 +1,299 @@
+"""Mixed precision: what is rounded and stored in 16 bits, what stays float32, and that training comes out as in float32."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import autocast, gradients, init, layers
+from clnet import ops as F
+from clnet.engine.reference import NumpyEngine
+from clnet.errors import CheckpointError, ConfigError, NonFiniteError
+from clnet.layers import BatchNorm, Conv2d, Dense, Dropout, Embedding, Flatten, LayerNorm, MaxPool2d
+from clnet.losses import CrossEntropyLoss, MSELoss
+from clnet.model import Sequential
+from clnet.optimizers import SGD, Adam, AdamW, CosineAnnealingLR
+from clnet.spec import np_dtype
+from clnet.state import Parameter
+from clnet.tensor import placeholder, tensor, walk
+from clnet.train import Checkpoint, LossScale, Trainer, data
+from clnet.train.examples import BATCH, digits_model, train_digits
+
+pytestmark = pytest.mark.device
+STORED = {"bf16": "bfloat16", "fp16": "float16"}
+DIGITS = data.load("digits").split(0.2, 0)
+
+
+def mlp(*hidden: int, seed: int = 0, classes: int = 10) -> Sequential:
+    init.seed(seed)
+    return Sequential(Flatten(), *(Dense(out_features=n, activation="relu") for n in hidden), Dense(out_features=classes)).build((1, 8, 8))
+
+
+def trained(precision: str | None, steps: int = 20, model: Any = None, **more: Any) -> Trainer:
+    trainer = Trainer(model or mlp(128, 64), CrossEntropyLoss(), Adam(lr=2e-3), precision=precision, **more)
+    trainer.fit(DIGITS[0].take(slice(steps * BATCH)), 1, BATCH, verbose=False)
+    return trainer
+
+
+# --- the rules
+@pytest.mark.parametrize("precision", list(STORED))
+def test_rules_by_class_of_op(precision: str) -> None:
+    narrow = STORED[precision]
+    x, w = placeholder((4, 8)), Parameter(np.ones((3, 8), np.float32))
+    with autocast(precision):
+        h = F.linear(x, w, Parameter(np.zeros(3, np.float32)))
+        assert h.dtype == narrow, "a bias is added in float32 and the sum stored"
+        assert {F.relu(h).dtype, (h + h).dtype, (h * 2.0).dtype, F.sigmoid(h).dtype, F.max(h, 1).dtype, F.gelu(h).dtype} == {narrow}
+        assert {F.sum(h, 1).dtype, F.mean(h).dtype, F.softmax(h).dtype, F.exp(h).dtype, F.log(h).dtype, (h - F.mean(h)).dtype} == {"float32"}
+        gamma, beta = Parameter(np.ones(3, np.float32)), Parameter(np.zeros(3, np.float32))
+        assert F.layer_norm(h, gamma, beta).dtype == narrow
+        assert F.layer_norm(F.softmax(h), gamma, beta).dtype == "float32"
+        assert F.concat([h, gamma.tensor.reshape(1, 3)]).dtype == narrow
+        assert F.gather(gamma, np.array([0, 1])).dtype == narrow
+        assert (h.astype("float32") + h).dtype == "float32", "what somebody widened stays wide"
+        assert CrossEntropyLoss()(h, np.zeros(4, np.int32)).dtype == "float32"
+        with autocast(None):
+            assert F.linear(x, w).dtype == "float32"
+    assert F.linear(x, w).dtype == "float32"
+
+
+def test_float64_and_integers_are_left_alone() -> None:
+    with autocast("bf16"):
+        assert (placeholder((2, 2), "float64") @ placeholder((2, 2), "float64")).dtype == "float64"
+        assert (placeholder((2,), "int32") + placeholder((2,), "int32")).dtype == "int32"
+
+
+def test_only_known_names() -> None:
+    for make in (lambda: autocast("bf17").__enter__(), lambda: Trainer(mlp(4), MSELoss(), SGD(), precision="half"),
+                 lambda: Trainer(mlp(4), MSELoss(), SGD(), precision="bf16", loss_scale=LossScale()), lambda: LossScale(backoff=2.0)):
+        with pytest.raises(ConfigError):
+            make()
+
+
+@pytest.mark.parametrize("name", ["tf32", "fp32x3"])
+def test_arithmetic_of_products_is_that_of_the_recording(name: str, device: Any) -> None:
+    trainer = trained(name, 2)
+    if hasattr(device, "pool"):
+        (replay,) = trainer.steps.train.replays.values()
+        assert {t.attrs.get("precision") for t in walk(replay.trace.updates) if t.op is not None and t.op.name == "matmul"} == {name}
+    np.testing.assert_allclose(trainer.history.steps, trained("fp32", 2).history.steps, rtol=1e-3)
+
+
+# --- values
+def rounded(x: Any, dtype: str) -> Any:
+    """x as memory of that dtype holds it, in float64."""
+    return np.asarray(x, np.float64).astype(np_dtype(dtype)).astype(np.float64)
+
+
+@pytest.mark.parametrize("precision", list(STORED))
+def test_a_step_of_a_network_against_numpy_with_rounding_written_out(precision: str, device: Any) -> None:
+    """One hidden layer by hand: every product of rounded operands, every stored value rounded, sums exact. Equal but for the order of sums."""
+    rng, dtype = np.random.default_rng(3), STORED[precision]
+    x, y = rng.standard_normal((16, 24)).astype(np.float32), rng.integers(0, 5, 16)
+    init.seed(0)
+    model = Sequential(Dense(out_features=32, activation="relu"), Dense(out_features=5)).build((24,))
+    w1, b1, w2, b2 = (np.asarray(p.numpy(), np.float64) for p in model.parameters())
+    trainer = Trainer(model, CrossEntropyLoss(), SGD(lr=0.5), metrics=(), precision=precision)
+    losses = trainer.fit((x, y), 10, 16, verbose=False).steps
+    scale = 2.0**16 if precision == "fp16" else 1.0
+    wanted = []
+    for _ in range(10):
+        a = rounded(rounded(x, dtype) @ rounded(w1, dtype).T, dtype)
+        h = rounded(np.maximum(rounded(a + b1, dtype), 0), dtype)
+        z = rounded(rounded(h @ rounded(w2, dtype).T, dtype) + b2, dtype)
+        e = np.exp(z - z.max(1, keepdims=True))
+        p = e / e.sum(1, keepdims=True)
+        wanted.append(-np.log(p[np.arange(16), y]).mean())
+        g = rounded((p - np.eye(5)[y]) / 16 * scale, dtype)
+        back = rounded(g @ rounded(w2, dtype), dtype) * (h > 0)
+        steps = (back.T @ rounded(x, dtype), back.sum(0), g.T @ h, g.sum(0))
+        w1, b1, w2, b2 = (w - 0.5 / scale * s for w, s in zip((w1, b1, w2, b2), steps, strict=True))
+    np.testing.assert_allclose(losses[0], wanted[0], rtol=1e-6)
+    # From then on sums in another order round some values to their neighbour: 2⁻⁸ or 2⁻¹¹ of a value, a share of that in a loss.
+    np.testing.assert_allclose(losses, wanted, rtol=3e-3 if precision == "bf16" else 5e-4)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> None:
+    part = DIGITS[0].take(slice(10 * BATCH))
+
+    def losses(precision: str) -> Any:
+        trainer = Trainer(digits_model(kind), CrossEntropyLoss(), SGD(lr=0.01), precision=precision)
+        return np.array(trainer.fit(part, 1, BATCH, verbose=False).steps)
+
+    if kind == "cnn" and device.device.runtime == "pocl":
+        pytest.skip("PoCL compiles slowly")
+    for precision, tolerance in (("bf16", 1e-2), ("fp16", 1e-3)):
+        found = losses(precision)
+        with clnet.on(NumpyEngine(rounded=True)):
+            wanted = losses(precision)
+        np.testing.assert_allclose(found, wanted, rtol=tolerance)
+
+
+def test_gradients_of_weights_and_biases_keep_float32(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(s).astype(np.float32) for s in ((64, 16), (8, 16), (8,)))
+    weight, bias = tensor(w), tensor(b)
+    with autocast("bf16"):
+        y = F.linear(tensor(x), weight, bias)
+    found = gradients(y, [weight, bias], tensor(np.ones((64, 8), np.float32)))
+    assert [t.dtype for t in found] == ["float32", "float32"]
+    to_w, to_b = device.values(found)
+    want = np.ones((8, 64)) @ rounded(x, "bfloat16")
+    np.testing.assert_allclose(to_w, want, rtol=1e-5, atol=1e-5)
+    assert np.array_equal(to_b, np.full(8, 64, np.float32))
+
+
+def test_same_bits_twice(device: Any) -> None:
+    init.seed(0)
+
+    def run(precision: str) -> Any:
+        trainer = trained(precision, 6)
+        return trainer.history.steps, [p.numpy() for p in trainer.model.parameters()]
+
+    for precision in STORED:
+        (a, v), (b, w) = run(precision), run(precision)
+        assert a == b and all(np.array_equal(p, q) for p, q in zip(v, w, strict=True))
+
+
+# --- training
+def within(kind: str, precision: str) -> None:
+    wide, narrow = (train_digits(kind, precision=p) for p in ("fp32", precision))
+    assert narrow.accuracy >= wide.accuracy - 0.005, (wide, narrow)
+    assert narrow.trainer.model.parameters()[0].dtype == "float32"
+
+
+@pytest.mark.parametrize("precision", list(STORED))
+def test_digits_within_half_a_percent(precision: str, device: Any) -> None:
+    within("mlp", precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", list(STORED))
+@pytest.mark.parametrize("kind", ["cnn", "lstm", "transformer"])
+def test_larger_networks_within_half_a_percent(kind: str, precision: str, device: Any) -> None:
+    within(kind, precision)
+
+
+@pytest.mark.parametrize("precision", list(STORED))
+def test_models_are_saved_in_float32_and_evaluate_as_they_train(precision: str, device: Any, tmp_path: Path) -> None:
+    trainer = trained(precision, 10)
+    trainer.model.save(tmp_path / "model.clnet")
+    again = Trainer(clnet.load(tmp_path / "model.clnet"), CrossEntropyLoss(), SGD(), precision=precision)
+    assert all(p.dtype == "float32" for p in again.model.parameters())
+    x = DIGITS[1].x[:40]
+    y = trainer.predict(x, 16)
+    assert y.dtype == np.float32 and np.array_equal(y, rounded(y, STORED[precision])) and np.array_equal(y, again.predict(x, 16))
+    assert trainer.evaluate(DIGITS[1]) == again.evaluate(DIGITS[1])
+
+
+def layer_zoo() -> list[Any]:
+    convolution, block = Conv2d(out_channels=4, kernel_size=3, padding=1), layers.TransformerEncoderBlock(num_heads=2, d_ff=24, dropout=0.1, causal=True)
+    residual = layers.Residual(layer=[Conv2d(out_channels=4, kernel_size=3, padding=1), layers.GroupNorm(num_groups=2)])
+    return [Sequential(convolution, BatchNorm(), layers.Activation(name="gelu"), MaxPool2d(kernel_size=2), Dropout(p=0.2), residual, layers.GlobalPool(),
+                       Dense(out_features=10)),
+            Sequential(layers.Reshape(shape=(8, 8)), layers.LSTM(hidden_size=12, return_sequences=True), LayerNorm(),
+                       layers.GRU(hidden_size=9, return_sequences=False), Dense(out_features=10)),
+            Sequential(layers.Reshape(shape=(8, 8)), Dense(out_features=16), layers.PositionalEncoding(max_len=8, learned=True),
+                       layers.Checkpoint(layer=block), Flatten(), Dense(out_features=10))]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_blocks_of_all_kinds_learn_as_in_float32(number: int, device: Any) -> None:
+    if number and device.device.runtime == "pocl":
+        pytest.skip("PoCL compiles slowly")
+    found = {}
+    for precision in ("fp32", *STORED):
+        init.seed(0)
+        found[precision] = trained(precision, 8, layer_zoo()[number].build((1, 8, 8))).history.steps
+        assert not getattr(device, "fallbacks", {}), device.fallbacks
+    np.testing.assert_allclose(found["bf16"], found["fp32"], rtol=0.05)
+    np.testing.assert_allclose(found["fp16"], found["fp32"], rtol=0.01)
+
+
+def test_tokens_and_graphs(device: Any) -> None:
+    init.seed(0)
+    words = clnet.Input((6,), dtype="int32")
+    h = Embedding(num_embeddings=11, embedding_dim=8)(words)
+    model = clnet.Model(words, Dense(out_features=3)(Flatten()(layers.Add()(h, Dense(out_features=8, activation="relu")(h)))))
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 11, (64, 6)).astype(np.int32), rng.integers(0, 3, 64)
+    trainer = Trainer(model, CrossEntropyLoss(), Adam(lr=0.02), precision="bf16")
+    steps = trainer.fit((x, y), 30, 32, verbose=False).steps
+    assert np.mean(steps[-4:]) < 0.5 * np.mean(steps[:4])
+
+
+# --- loss scaling
+def test_a_scale_that_overflows_is_halved_until_steps_count(device: Any) -> None:
+    trainer = Trainer(mlp(32), CrossEntropyLoss(), AdamW(lr=CosineAnnealingLR(200, lr=5e-3)), precision="fp16", loss_scale=LossScale(2.0**40))
+    before = [p.numpy().copy() for p in trainer.model.parameters()]
+    first = DIGITS[0].take(slice(4 * BATCH))
+    history = trainer.fit(first, 1, BATCH, verbose=False)
+    assert history["skipped"] == [4.0] and history["loss_scale"] == [2.0**36] and trainer.optimizer.t == 0
+    assert all(np.array_equal(a, p.numpy()) for a, p in zip(before, trainer.model.parameters(), strict=True))
+    assert all(not np.any(v.numpy()) for m in trainer.optimizer.memories for v in m.values())
+    history = trainer.fit(DIGITS[0], 6, BATCH, verbose=False)
+    left = int(history["skipped"][-1])
+    assert 10 < left < 40 and trainer.optimizer.t == len(history.steps) + 4 - left and history["loss_scale"][-1] == 2.0 ** (40 - left)
+    assert history["loss"][-1] < 0.5
+
+
+def test_steps_left_out_are_as_if_they_had_never_been(device: Any) -> None:
+    """The same batches without the first ones, at the scale that the skipped ones arrived at: equal to the last bit."""
+    train = DIGITS[0].take(slice(8 * BATCH))
+
+    def run(scale: float, skip: int) -> Any:
+        trainer = Trainer(mlp(32), CrossEntropyLoss(), Adam(lr=CosineAnnealingLR(20, lr=5e-3)), precision="fp16", loss_scale=LossScale(scale))
+        trainer.fit(train, 1, BATCH, verbose=False)
+        return trainer
+
+    late = run(2.0**40, 0)
+    skipped = int(late.history["skipped"][-1])
+    assert skipped == 8
+    steady = run(2.0**12, 0)
+    assert int(steady.history["skipped"][-1]) == 0 and steady.optimizer.t == 8
+
+
+def test_the_scale_grows_after_good_steps(device: Any) -> None:
+    trainer = Trainer(mlp(32), CrossEntropyLoss(), SGD(lr=0.01), precision="fp16", loss_scale=LossScale(4.0, interval=5))
+    history = trainer.fit(DIGITS[0].take(slice(11 * BATCH)), 1, BATCH, verbose=False)
+    assert history["loss_scale"] == [16.0] and history["skipped"] == [0.0]
+
+
+def test_resuming_is_exact_with_a_scale(device: Any, tmp_path: Path) -> None:
+    train = DIGITS[0].take(slice(10 * BATCH))
+
+    def trainer() -> Trainer:
+        init.seed(1)
+        model = Sequential(Flatten(), Dense(out_features=32, activation="relu"), Dropout(p=0.3), Dense(out_features=10)).build((1, 8, 8))
+        return Trainer(model, CrossEntropyLoss(), Adam(lr=CosineAnnealingLR(40, lr=5e-3)), precision="fp16", loss_scale=LossScale(2.0**30, interval=7))
+
+    whole = trainer()
+    whole.fit(train, 4, BATCH, verbose=False)
+    half = trainer()
+    half.fit(train, 2, BATCH, verbose=False, callbacks=[Checkpoint(tmp_path / "half.ckpt")])
+    rest = trainer()
+    rest.fit(train, 4, BATCH, verbose=False, resume=tmp_path / "half.ckpt")
+    assert 0 < whole.history["skipped"][-1] < 40
+    assert rest.history.steps == whole.history.steps and rest.optimizer.t == whole.optimizer.t
+    assert [rest.history[n] for n in ("loss", "loss_scale", "skipped", "lr")] == [whole.history[n] for n in ("loss", "loss_scale", "skipped", "lr")]
+    assert all(np.array_equal(p.numpy(), q.numpy()) for p, q in zip(rest.model.parameters(), whole.model.parameters(), strict=True))
+    with pytest.raises(CheckpointError, match="precision"):
+        Trainer(mlp(32), CrossEntropyLoss(), Adam(lr=5e-3)).fit(train, 4, BATCH, verbose=False, resume=tmp_path / "half.ckpt")
+
+
+def test_nan_is_still_told_apart_from_overflow(device: Any) -> None:
+    x, y = DIGITS[0].x[: 4 * BATCH].copy(), DIGITS[0].y[: 4 * BATCH]
+    x[70] = math.nan
+    for precision in STORED:
+        with pytest.raises(NonFiniteError):
+            Trainer(mlp(16), CrossEntropyLoss(), Adam(), precision=precision).fit((x, y), 1, BATCH, verbose=False)
+        trainer = Trainer(mlp(16), CrossEntropyLoss(), Adam(), precision=precision)
+        with pytest.warns(RuntimeWarning, match="left out"):
+            history = trainer.fit((x, y), 1, BATCH, verbose=False, on_nan="skip")
+        assert len(history.steps) == 3 and trainer.optimizer.t == 3
