@@ -1,4 +1,4 @@
-"""The loop over time of RNN, LSTM and GRU as one op: a formula step by step, and one launch where the weights fit a core's cache.
+"""The loop over time of RNN, LSTM and GRU as one op: a formula step by step, and one launch where the weights fit a cache.
 
 A cell takes its input already projected (one product for all steps outside the loop) and leaves *slots* behind: the state
 it hands on, then what its gradient needs. The gradient is a loop of its own; those of the weights are one product over all steps.
@@ -15,11 +15,15 @@ from ..op import Case, composite
 from ..tensor import Tensor
 from .copy import concat, split, stack
 from .matmul import linear
+from .matmul_gpu_geometry import LOCAL
 from .pointwise import arange, cast, equal, relu, sigmoid, tanh, where, zeros
 from .reduce import sum
 from .view import reshape, transpose
 
-WEIGHTS = 1 << 20  # [bytes] weights up to here stay in the cache of a core over all steps
+WEIGHTS = 1 << 20  # [bytes] weights up to here stay in the cache of a core over all steps, and come fast enough out of that of a GPU
+REGISTERS = {"nvidia": 1 << 16}  # of a work-group on a GPU, where they are known to be many
+OTHERS = 44  # registers of an item that hold no weights or sums
+MOST_ROWS = 4  # sequences of a work-group of a GPU
 
 Slots = list[Tensor]
 
@@ -177,14 +181,17 @@ def _reach(g: Tensor) -> int:
 
 # --- geometry
 def _stages(device: Any, operands: Any, kernel: str, cell: str, reverse: bool, domain: tuple[int, ...], **defines: Any) -> Any:
-    """One launch on a CPU whose cores hold the weights; None (the formula) elsewhere."""
+    """One launch on a CPU whose cores hold the weights, and on a GPU, where groups read them from the cache; None (the formula) elsewhere."""
     from ..engine.codegen import Stage
 
     w, state = (operands[2], operands[1]) if kernel == "recurrence" else (operands[3], operands[2])
     (rows, h), kind = w.shape, CELLS[cell]
     size = 8 if w.dtype == "float64" else 4
-    if device.kind != "cpu" or len({o.dtype for o in operands}) > 1 or rows * h * size > WEIGHTS:
+    if device.kind not in ("cpu", "gpu") or len({o.dtype for o in operands}) > 1 or rows * h * size > WEIGHTS:
         return None
+    if device.kind == "gpu":
+        more = dict(CELL=cell.upper(), REVERSED=int(reverse), **defines)
+        return _gpu_stages(device, kernel, w, state.shape[1], domain[1] if kernel == "recurrence" else domain[0], domain, more)
     batch, times = state.shape[1], domain[1] if kernel == "recurrence" else domain[0]
     lanes = _lanes(device, h, size)
     each = ceil(batch / min(batch, device.compute_units))
@@ -194,6 +201,29 @@ def _stages(device: Any, operands: Any, kernel: str, cell: str, reverse: bool, d
     macros = {"CELL": cell.upper(), "B": batch, "H": h, "TIMES": times, "REVERSED": int(reverse), "ROWS": each, "MR": mr, vectors: n,
               "USE_FMA": int(device.runtime != "pocl"), **defines}
     return [Stage(kernel, macros, (ceil(batch / each),), (1,), domain=domain, lanes=lanes)]
+
+
+def _gpu_stages(device: Any, kernel: str, w: Any, batch: int, times: int, domain: tuple[int, ...], defines: dict[str, Any]) -> Any:
+    """A work-group takes one sequence, or several where there are more than compute units; where weights wait: registers, local memory, cache."""
+    from ..engine.codegen import Stage
+
+    sums, h = w.shape
+    if w.dtype != "float32" or not (h and batch and times):
+        return None
+    each = min(MOST_ROWS, ceil(batch / device.compute_units))
+    group = min(device.max_work_group, 32 * ceil(max(sums, h) / 32))
+    out, quads = ceil(sums / group), ceil(h / 4)
+    free = min(255, REGISTERS.get(device.runtime, 0) // group) - OTHERS - 4 * each * out
+    held = max(0, min(quads, free // (4 * out)))
+    local = max(device.local_memory, LOCAL.get(device.compute_capability, 0)) - 4 * each * (4 * quads * 4 + 2 * sums) - 64
+    shared = max(0, min(quads - held, local // (16 * sums)))
+    streamed = quads - held - shared
+    macros = dict(B=batch, H=h, TIMES=times, ROWS=each, GROUP=group, HELD=4 * held, SHARED=4 * shared, **defines)
+    main = Stage(kernel, macros, (ceil(batch / each) * group,), (group,), domain=domain, file="recurrent_gpu.cl")
+    if kernel != "recurrence" or not streamed:
+        return [main]
+    main.scratch = {"packed": 16 * streamed * sums}
+    return [Stage("pack_recurrent", dict(macros, PART=0), (sums, streamed), None, scratch=main.scratch, final=False, file="recurrent_gpu.cl"), main]
 
 
 def _lanes(device: Any, h: int, size: int) -> int:

@@ -12,6 +12,8 @@ import clnet
 from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
+from clnet.engine.opencl import OpenCLEngine
+from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops import recurrent
 from clnet.ops.recurrent import CELLS, recurrence
@@ -51,21 +53,48 @@ def test_the_kernel_is_the_formula(device: Any, cell: str, reverse: bool, monkey
         device.plans.clear()
 
 
+@pytest.fixture
+def gpu(device: Any) -> Any:
+    if not hasattr(device, "plans"):
+        pytest.skip("the host engine has no kernels")
+    profile = device.device
+    return device if profile.kind == "gpu" else OpenCLEngine(replace(profile, kind="gpu", vector_width=1))
+
+
+@pytest.mark.parametrize(("cell", "shape", "reverse", "registers", "local"), [
+    ("lstm", (4, 5, 20), False, 1 << 14, 2048), ("lstm", (3, 2, 17), True, 0, 0), ("gru", (4, 3, 20), False, 1 << 14, 1500),
+    ("gru", (3, 9, 33), True, 0, 1 << 14), ("tanh", (5, 3, 21), True, 1 << 15, 0), ("relu", (3, 2, 8), False, 0, 0),
+    ("lstm", (2, 3, 300), False, 0, 1 << 14)])
+def test_the_kernel_of_gpus_is_the_formula(gpu: Any, cell: str, shape: Any, reverse: bool, registers: int, local: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights in registers, in local memory, out of the cache; more sums than work-items; several sequences a group."""
+    profile = replace(gpu.device, local_memory=local, compute_units=2, compute_capability=0, max_work_group=min(256, gpu.device.max_work_group))
+    monkeypatch.setitem(recurrent.REGISTERS, profile.runtime, registers)
+    monkeypatch.setattr(recurrent, "WEIGHTS", 1 << 21)
+    engine = OpenCLEngine(profile)
+    with clnet.on(engine):
+        outputs, slopes = loop(cell, draws(cell, *shape), reverse)
+        launches = [ops for _, ops in explain(*outputs, *slopes).launches]
+        assert sum("recurrence_gradient" in ops for ops in launches) == 1
+        for mine, oracle in zip(engine.values([*outputs, *slopes]), NumpyEngine().values([*outputs, *slopes]), strict=True):
+            np.testing.assert_allclose(mine, oracle, rtol=0, atol=4e-6 * np.abs(oracle).max())
+
+
 @pytest.mark.parametrize("cell", ["tanh", "lstm", "gru"])
 def test_launches_do_not_grow_with_time(device: Any, cell: str) -> None:
-    if not hasattr(device, "plans") or device.device.kind == "gpu":
-        pytest.skip("one launch is for CPUs")
+    if not hasattr(device, "plans"):
+        pytest.skip("the host engine has no kernels")
     counts = []
     for t in (3, 30):
         outputs, slopes = loop(cell, draws(cell, t=t))
         launches = [ops for _, ops in explain(outputs[0], *slopes).launches]
-        assert sum("recurrence" in ops for ops in launches) == sum("recurrence_gradient" in ops for ops in launches) == 1
+        assert sum("recurrence" in ops for ops in launches) <= 2  # packed weights are a launch
+        assert sum("recurrence_gradient" in ops for ops in launches) == 1
         counts.append(len(launches))
     assert counts[1] <= counts[0] + 2  # a long sum has two stages
 
 
 def test_weights_beyond_the_cache_take_the_formula(device: Any) -> None:
-    """The geometry's choice, for every profile: CPUs with small weights only."""
+    """The geometry's choice, for every profile: small weights only."""
     if not hasattr(device, "plans"):
         pytest.skip("the NumPy engine has no launches")
     from clnet.engine.graph import Operand
@@ -78,7 +107,10 @@ def test_weights_beyond_the_cache_take_the_formula(device: Any) -> None:
     cpu = replace(device.device, kind="cpu")
     assert len(stages(cpu, 64)) == 1
     assert stages(cpu, 512) is None
-    assert stages(replace(device.device, kind="gpu"), 64) is None
+    gpu = replace(device.device, kind="gpu", local_memory=1 << 15, compute_capability=0)
+    assert [s.kernel for s in stages(gpu, 32)] == ["recurrence"]
+    assert [s.kernel for s in stages(gpu, 128)] == ["pack_recurrent", "recurrence"]
+    assert stages(gpu, 512) is None
 
 
 def test_sequences_do_not_meet(device: Any) -> None:
