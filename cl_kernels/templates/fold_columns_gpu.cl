@@ -1,12 +1,34 @@
-// out[o] = fold over r of f(inputs at (o, r))          one work-item per result, neighbours read neighbours
+// out[o, j] = fold over r of f(inputs at (o, j, r)), j in vectors of $W: neighbours read neighbours
+//
+//   work-group (i, s), of $X x $Y items: $X of $COLUMNS vectors of results; its $Y lines walk the s-th $CHUNK of $R in turn, then merge in a
+//   tree in local memory, so the order of the fold, and with it the result, is the same on every run
 $functions
-__kernel void $name($params) {
+__kernel __attribute__((reqd_work_group_size($X, $Y, 1)))
+void $name($params) {
     $begin
-    const size_t o = get_global_id(0);
-    if (o >= $O) return;
+$locals
+    const $index c = get_global_id(0);
+    const size_t o = c / $PER, j = c % $PER * $W;
+    const uint l = get_local_id(1) * $X + get_local_id(0);
+    const $index r0 = get_group_id(1) * $CHUNK, r1 = min(r0 + $CHUNK, ($index)$R);
 $init
-    for (size_t r = 0; r < $R; ++r) {
-$scalar_body
+    if (c < $COLUMNS) {
+        #pragma unroll 4
+        for ($index q = r0 + get_local_id(1); q < r1; q += $Y) {
+            const size_t r = q;
+$body
+        }
     }
+$park
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint s = $X * $Y / 2; s >= $X; s /= 2) {
+        if (l < s) {
+$tree
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (l < $X && c < $COLUMNS) {
+$collect
 $finish
+    }
 }

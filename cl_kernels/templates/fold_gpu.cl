@@ -1,20 +1,25 @@
-// out[o] = fold over r of f(inputs at (o, r))
+// out[o] = fold over q of f(inputs at (o, q)), q in vectors of $W
 //
-//   grid $O work-groups of $G: the items of a group walk r over $R in strides of $G, then merge in a tree in local memory,
+//   work-group (o, s), of $G items: they walk the s-th $CHUNK of $Q vectors in strides of $G, then merge in a tree in local memory,
 //   so the order of the fold, and with it the result, is the same on every run
 $functions
 __kernel __attribute__((reqd_work_group_size($G, 1, 1)))
 void $name($params) {
     $begin
 $locals
-    const size_t o = get_group_id(0), l = get_local_id(0);
+    const size_t o = get_group_id(0);
+    const uint l = get_local_id(0);
+    const $index q0 = get_group_id(1) * $CHUNK, q1 = min(q0 + $CHUNK, ($index)$Q);
 $init
-    for (size_t r = l; r < $R; r += $G) {
-$scalar_body
+    #pragma unroll 4
+    for ($index q = q0 + l; q < q1; q += $G) {
+        const size_t r = q / $PER, j = q % $PER * $W;
+$body
     }
+$join
 $park
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t s = $G / 2; s; s /= 2) {
+    for (uint s = $G / 2; s; s /= 2) {
         if (l < s) {
 $tree
         }

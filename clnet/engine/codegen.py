@@ -134,7 +134,7 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     params, functions = Params(), dict[str, str]()
 
     def body(lanes: int) -> list[str]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=_known(plan, device))
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device))
         store_lines(e, launch, flat)
         return e.lines
 
@@ -240,7 +240,7 @@ def _placed_at(plan: Schedule, node: Node) -> int:
     return at + _placed_at(plan, whole) if whole is not node else 0
 
 
-def _known(plan: Schedule, device: Any) -> Callable[[Node], int] | None:
+def known_alignment(plan: Schedule, device: Any) -> Callable[[Node], int] | None:
     """What emitters ask for alignment: only GPUs gain from pointers to vectors (NVIDIA turns vloadN into N loads)."""
     return functools.partial(alignment, plan) if device.kind == "gpu" else None
 
@@ -251,7 +251,7 @@ def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: 
     flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
     bodies = {}
     for lanes in {1, stage.lanes}:
-        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=_known(plan, device) if stage.stepped else None)
+        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=known_alignment(plan, device) if stage.stepped else None)
         e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..op import Fold
 from . import ctypes as ct
-from .codegen import GPU_GROUP, Source, finish, in_memory, indent, launch_name, nice_share, store_lines, template
+from .codegen import Source, finish, in_memory, indent, launch_name, nice_share, store_lines, template
 from .emit import Emitter, Params, Value
 from .graph import Node
 from .index import Expr, Flat, Index, var
@@ -17,7 +17,7 @@ from .schedule import Launch, Schedule
 SHARE = 2048  # elements that are worth a work-item of their own on a CPU
 
 
-class _Shape:
+class Shape:
     """A fold's domain: kept axes (results) and reduced axes, with loop variables for both."""
 
     def __init__(self, core: Node) -> None:
@@ -38,17 +38,19 @@ class _Shape:
         return [math.prod(self.shape[a] for a in axes[k:]) for k in range(len(axes))] or [1]
 
 
-def fold_source(plan: Schedule, launch: Launch, device: Any) -> Source:
-    """A kernel for the reductions of the launch, which share their domain."""
-    dims = _Shape(launch.cores[0])
-    writer = _Writer(plan, launch, dims, device)
+def fold_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
+    """The kernels for the reductions of the launch, which share their domain."""
     if device.kind == "gpu":
-        return writer.gpu()
-    mode, n = _lanes_along(plan, launch, dims, device.vector_width)
-    return writer.outer(n) if mode == "outer" and _simple(launch) else writer.inner(n if mode == "inner" else dims.trailing(list(dims.axes))[-1])
+        from .folds_gpu import gpu_sources
+
+        return gpu_sources(plan, launch, device)
+    dims = Shape(launch.cores[0])
+    writer = Writer(plan, launch, dims, device)
+    mode, n = lanes_along(plan, launch, dims, device.vector_width)
+    return [writer.outer(n) if mode == "outer" and is_simple(launch) else writer.inner(n if mode == "inner" else dims.trailing(list(dims.axes))[-1])]
 
 
-def _lanes_along(plan: Schedule, launch: Launch, dims: _Shape, width: int) -> tuple[str, int]:
+def lanes_along(plan: Schedule, launch: Launch, dims: Shape, width: int) -> tuple[str, int]:
     """("inner", n): lanes along the last n elements of the reduction; ("outer", n): along the last n results.
 
     The choice makes the largest share of the loads contiguous, weighted by how many lanes find work.
@@ -67,7 +69,7 @@ def _lanes_along(plan: Schedule, launch: Launch, dims: _Shape, width: int) -> tu
     return best[1], best[2]
 
 
-def _simple(launch: Launch) -> bool:
+def is_simple(launch: Launch) -> bool:
     """Folds with one component can keep vectors of accumulators."""
     return all(len(_fold(c).init) == 1 for c in launch.cores)
 
@@ -136,16 +138,16 @@ class _Accumulators:
             out.append(f"{{ {ctype} {lanes}[{width}]; vstore{width}({self.name(core, c, 'v')}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {merged[0]} }}")
         return out
 
-    def tree(self, group: int) -> dict[str, str]:
+    def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
         """The parts of a work-group's merge in local memory: declarations, parking, one step of the tree, collecting."""
         shared = [(core, c, ctype, f"s{self.number[id(core)]}_{c}") for core, c, ctype in self.rows]
         steps = []
         for core in self.cores:
             names = [s for k, _, _, s in shared if k is core]
-            steps += self.merge(core, [f"{s}[l]" for s in names], [f"{s}[l + s]" for s in names], 1)
-        return dict(locals=indent([f"__local {t} {s}[{group}];" for _, _, t, s in shared], 1), tree=indent(steps, 3),
+            steps += self.merge(core, [f"{s}[l]" for s in names], [f"{s}[l + s]" for s in names], lanes)
+        return dict(locals=indent([f"__local {ct.vector(t, lanes)} {s}[{group}];" for _, _, t, s in shared], 1), tree=indent(steps, 3),
                     park=indent([f"{s}[l] = {self.name(k, c)};" for k, c, _, s in shared], 1),
-                    collect=indent([f"{self.name(k, c)} = {s}[0];" for k, c, _, s in shared], 2))
+                    collect=indent([f"{self.name(k, c)} = {s}[l];" for k, c, _, s in shared], 2))
 
     def give(self, emitter: Emitter, lanes: int, prefix: str = "a") -> None:
         """Hands the finished results to the emitter that writes the epilogue."""
@@ -156,10 +158,10 @@ class _Accumulators:
             emitter.given[core] = Value(text, core.spec.dtype, lanes)
 
 
-class _Writer:
-    """Writes one fold kernel; the three methods are its three shapes."""
+class Writer:
+    """Writes one fold kernel; the methods at the end are its shapes."""
 
-    def __init__(self, plan: Schedule, launch: Launch, dims: _Shape, device: Any) -> None:
+    def __init__(self, plan: Schedule, launch: Launch, dims: Shape, device: Any) -> None:
         self.plan, self.launch, self.dims, self.device = plan, launch, dims, device
         self.params, self.functions = Params(), dict[str, str]()
         self.acc = _Accumulators(launch)
@@ -190,7 +192,7 @@ class _Writer:
         dims, acc = self.dims, self.acc
         rest = dims.length // n if n else 0
         o, r, j = var("o", dims.results), var("r", rest), var("j", n)
-        width = self.device.vector_width if _simple(self.launch) and n >= self.device.vector_width else 1
+        width = self.device.vector_width if is_simple(self.launch) and n >= self.device.vector_width else 1
 
         def step(lanes: int, prefix: str) -> list[str]:
             return acc.step(self.emitter("j", lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
@@ -226,17 +228,3 @@ class _Writer:
         items = -(-n // chunk)
         return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items, chunk=chunk, init=indent(acc.init(1), 2),
                            vector_loop=indent(loop, 1), scalar_body=indent(step, 3), finish=indent(done, 2))
-
-    def gpu(self) -> Source:
-        """A work-group per result, or a work-item per result where neighbouring results are neighbours in memory."""
-        dims, acc = self.dims, self.acc
-        o, r = var("o", dims.results), var("r", dims.length)
-        e = self.emitter()
-        step, done = acc.step(e, dims.element(o, r), "r", 1), self.finish(o)
-        coalesced = any(ld.flat.coefficient("o") == 1 for ld in e.loads) and not any(ld.flat.coefficient("r") == 1 for ld in e.loads)
-        if (coalesced and (dims.results >= 4096 or dims.length <= 64)) or dims.length <= 16:
-            return self.source("fold_columns_gpu", (-(-dims.results // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), O=dims.results, R=dims.length,
-                               init=indent(acc.init(1), 1), scalar_body=indent(step, 2), finish=indent(done, 1))
-        group = min(GPU_GROUP, max(32, 1 << (dims.length - 1).bit_length()))
-        return self.source("fold_gpu", (dims.results * group,), (group,), O=dims.results, R=dims.length, G=group, init=indent(acc.init(1), 1),
-                           scalar_body=indent(step, 2), finish=indent(done, 2), **acc.tree(group))

@@ -11,7 +11,7 @@ from ..spec import np_dtype
 from . import ctypes as ct
 from .codegen import Source, kernel_sources, map_source
 from .emit import OperandParam
-from .folds import fold_source
+from .folds import fold_sources
 from .graph import Graph, Node
 from .schedule import Launch, base_at, operand, schedule
 
@@ -91,7 +91,7 @@ class _Planner:
         if launch.kind == "map":
             return [map_source(self.schedule, launch, self.device)]
         if launch.kind == "reduction":
-            return [fold_source(self.schedule, launch, self.device)]
+            return fold_sources(self.schedule, launch, self.device)
         return kernel_sources(self.schedule, launch, self.device) if launch.kind == "kernel" else []
 
     def _aliased(self, n: Node) -> bool:

@@ -1,0 +1,133 @@
+"""Launch -> OpenCL C for reductions on GPUs: work-groups along the reduced axes, or across neighbouring results.
+
+Where the results alone would leave units idle, the reduced axes are cut, and a second launch merges the parts in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ctypes as ct
+from .codegen import GPU_VECTOR, Source, indent, known_alignment, nice_share
+from .emit import Emitter, Params
+from .folds import Shape, Writer, is_simple, lanes_along
+from .index import Expr, var
+from .schedule import Launch, Schedule
+
+WARP = 32
+GROUP, LARGEST = 256, 1024  # work-items of a group: usual, and where there are few groups
+SHORT = 16  # [elements] an item folds them alone
+ITEM = 8  # [loads] that are worth a work-item, and a quarter of what it may have before the axes are cut
+GROUPS = 2  # work-groups a compute unit
+BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "double": 8, "long": 8, "ulong": 8}
+
+
+def gpu_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
+    """One kernel for the reductions of the launch, which share their domain, or one for parts and one that merges them."""
+    dims = Shape(launch.cores[0])
+    scratch: dict[str, int] = {}
+    writer = _GpuWriter(plan, launch, dims, device, scratch)
+    mode, n = lanes_along(plan, launch, dims, WARP)
+    if dims.length <= SHORT and mode == "inner":
+        first, parts = writer.columns(dims.results, 1)
+    else:
+        first, parts = (writer.columns if mode == "outer" else writer.rows)(n, writer.width(mode, n))
+    return [first] if parts == 1 else [first, _GpuWriter(plan, launch, dims, device, scratch).merged(parts)]
+
+
+def _power(n: int) -> int:
+    """The least power of two of at least n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+class _GpuWriter(Writer):
+    def __init__(self, plan: Schedule, launch: Launch, dims: Shape, device: Any, scratch: dict[str, int]) -> None:
+        super().__init__(plan, launch, dims, device)
+        self.params = Params(scratch=scratch)
+        self.index = "uint" if dims.results * max(dims.length, 1) < 1 << 31 else "size_t"
+        self.places = {(id(core), c): f"g_part{k}" for k, (core, c, _) in enumerate(self.acc.rows)}
+
+    def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:
+        e = super().emitter(lane, lanes, prefix)
+        e.alignment = known_alignment(self.plan, self.device)
+        return e
+
+    def width(self, mode: str, n: int) -> int:
+        """Elements that an item reads at once: 4 where runs of n are whole vectors and every load is contiguous."""
+        dims = self.dims
+        if n % GPU_VECTOR or not is_simple(self.launch):
+            return 1
+        j = var("j", n)
+        inner = dims.element(var("o", dims.results), var("r", dims.length // n) * n + j)
+        element = inner if mode == "inner" else dims.element(var("o", dims.results // n) * n + j, var("r", dims.length))
+        return GPU_VECTOR if nice_share(self.plan, self.launch, [c.inputs[0] for c in self.launch.cores], element, "j") == 1.0 else 1
+
+    def most(self, width: int) -> int:
+        """Work-items of a group, as far as their values fit local memory."""
+        bytes_ = sum(BYTES.get(ctype, 4) * width for _, _, ctype in self.acc.rows)
+        fits = max(WARP, self.device.local_memory // 2 // bytes_)
+        return min(LARGEST, self.device.max_work_group, _power(fits + 1) // 2)
+
+    def cut(self, count: int, items: int, groups: int) -> tuple[int, int]:
+        """(parts, elements a part): of `count` that `items` walk side by side, where `groups` leave units idle and the way is long."""
+        wanted = -(-self.device.compute_units * GROUPS // max(groups, 1))
+        parts = min(wanted, count // (items * ITEM)) if wanted > 1 and count > 4 * ITEM * items else 1
+        chunk = -(-count // max(parts, 1) // items) * items if parts > 1 else max(count, 1)
+        return max(1, -(-count // chunk)), chunk
+
+    # --- shapes
+    def rows(self, n: int, width: int) -> tuple[Source, int]:
+        """A work-group a result, items along the reduced axes in runs of n; the number of parts."""
+        dims, acc = self.dims, self.acc
+        o, r, j = var("o", dims.results), var("r", dims.length // n), var("j", n)
+        count = dims.length // width
+        few = dims.results < 4 * self.device.compute_units
+        group = max(WARP, min(self.most(width), LARGEST if few else GROUP, _power(-(-count // ITEM))))
+        parts, chunk = self.cut(count, group, dims.results)
+        body = acc.step(self.emitter("j", width), dims.element(o, r * n + j), (r * n + j).c(), width, "v" if width > 1 else "a")
+        init = acc.init(1) + (acc.init(width, "v") if width > 1 else [])
+        done = self.finish(o) if parts == 1 else self.store_parts(o, 1, parts)
+        return self.source("fold_gpu", (dims.results * group, parts), (group, 1), G=group, Q=count, CHUNK=chunk, PER=n // width, W=width, index=self.index,
+                           init=indent(init, 1), body=indent(body, 2), join=indent(acc.join(width), 1), finish=indent(done, 2), **acc.tree(group)), parts
+
+    def columns(self, n: int, width: int) -> tuple[Source, int]:
+        """Items across neighbouring results in runs of n, lines of them along the reduced axes; the number of parts."""
+        dims, acc = self.dims, self.acc
+        o, j, r = var("o", dims.results // n), var("j", n), var("r", dims.length)
+        body = acc.step(self.emitter("j", width), dims.element(o * n + j, r), "r", width)
+        return self.lines(o * n + j, n, width, dims.length, body)
+
+    def merged(self, parts: int) -> Source:
+        """The second launch: merges the parts and writes the results."""
+        results, body = self.dims.results, []
+        j = var("j", results)
+        for core in self.acc.cores:
+            rows = [(c, ctype) for k, c, ctype in self.acc.rows if k is core]
+            body += [f"const {t} {self.acc.name(core, c, 'e')} = ((__global const {t}*){self.places[id(core), c]})[r * {results} + j];" for c, t in rows]
+            body += self.acc.merge(core, [self.acc.name(core, c) for c, _ in rows], [self.acc.name(core, c, "e") for c, _ in rows], 1)
+        self.name += "_merge"
+        return self.lines(j, results, 1, parts, body, whole=True)[0]
+
+    def lines(self, flat: Expr, n: int, width: int, length: int, body: list[str], whole: bool = False) -> tuple[Source, int]:
+        """The kernel whose items stand across the results; `whole`: in one launch."""
+        acc, columns = self.acc, self.dims.results // width
+        most, units = self.most(width), self.device.compute_units
+        few = columns < 4 * units * WARP
+        high = min(most // WARP, (LARGEST if few else GROUP) // WARP, _power(-(-length // ITEM)))
+        across, high = (min(GROUP, most), 1) if length <= SHORT or columns >= 4 * units * GROUP else (WARP, high)
+        parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across))
+        done = self.finish(flat, "j", width) if parts == 1 else self.store_parts(flat, width, parts)
+        source = self.source("fold_columns_gpu", (-(-columns // across) * across, parts * high), (across, high), X=across, Y=high, COLUMNS=columns, R=length,
+                             CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(acc.init(width), 1), body=indent(body, 3),
+                             finish=indent(done, 2), **acc.tree(across * high, width))
+        return source, parts
+
+    def store_parts(self, flat: Expr, width: int, parts: int) -> list[str]:
+        """Statements that leave the accumulators of this part where `merged` finds them."""
+        out = []
+        for core, c, ctype in self.acc.rows:
+            place, kind = self.places[id(core), c], ct.vector(ctype, width)
+            self.params.scratch[place] = parts * self.dims.results * BYTES.get(ctype, 4)
+            at = f"get_group_id(1) * (size_t){self.dims.results} + {flat.c()}"
+            out.append(f"*(__global {kind}*)((__global {ctype}*){place} + {at}) = {self.acc.name(core, c)};")
+        return out
