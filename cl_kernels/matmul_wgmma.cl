@@ -12,11 +12,11 @@
 //   tensor core wants them: packed_x [copies][row tiles][k tiles][TERMS][16 KB]. Whatever the strides; operands may be 16-bit already (NARROW).
 // MULTIPLY, kernel matmul. Grid (GROUPS * 288, 1, 1), local size 288: work-groups walk the 128 x BN tiles of y. Warp 8 keeps STAGES blocks of KT
 //   on their way into local memory (bulk copies; barriers full and empty); warps 0 to 3 and 4 to 7 multiply 64 rows each (wgmma), and while
-//   they store a tile, through local memory, 32 columns at a time, the first blocks of the next one arrive.
-//   Local memory STAGES * (128 + BN) * 128 * TERMS + 18 KB.
-//
-// The OpenCL compiler knows sm_90 but not sm_90a, to which wgmma belongs. Such instructions are written as PTX comments, //@wgmma...: the
-// program cache takes the marks off the compiled PTX, and has it assembled for sm_90a.
+//   they store a tile, through local memory, 32 columns at a time, the first blocks of the next one arrive. K may be cut into SPLIT parts of
+//   K_PART blocks, which matmul_gpu.cl adds (SUM). Local memory STAGES * (128 + BN) * 128 * TERMS + 18 KB.
+//   X_DIRECT, W_DIRECT: the operand is 16-bit and read where it lies, by the unit that copies boxes of tensors, which swaps the pieces on the way
+//   and puts zeros beyond the edges. It wants to know the tensor: a map of 128 bytes, made by each group in `maps`. An operand that begins at an
+//   odd place is gathered by warp 8 instead, slowly.
 
 #define PACK 1
 #define MULTIPLY 2
@@ -44,6 +44,19 @@
 #endif
 #ifndef STRIPE
 #define STRIPE 16               // tiles along m that are walked before the next along n
+#endif
+
+#ifndef SPLIT
+#define SPLIT 1                 // parts of K
+#endif
+#ifndef K_PART
+#define K_PART K_TILES          // blocks of a part
+#endif
+#ifndef X_DIRECT
+#define X_DIRECT 0              // 1: x is read where it lies
+#endif
+#ifndef W_DIRECT
+#define W_DIRECT 0
 #endif
 
 #if PRECISION == FP32X3
@@ -147,20 +160,38 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
     BEGIN
     __local uint lines[KT * (128 * sizeof(element) / 4 + 1)];
     size_t tile = get_group_id(0);
-    const size_t of_x = (size_t)X_COPIES * X_TILES * K_TILES;
+    const size_t of_x = X_DIRECT ? 0 : (size_t)X_COPIES * X_TILES * K_TILES;
+#if !X_DIRECT
     if (tile < of_x) {
         const size_t b = tile / (X_TILES * K_TILES), r = tile / K_TILES % X_TILES, k = tile % K_TILES;
         pack((__global const element*)x + X_BATCH(b), M, r * 128, k * KT, X_M, X_K, ALIGNED(X_ALIGN, M, X_M, X_K, X_BATCH_EVEN),
              (__global uint4*)packed_x + tile * (TILE_BYTES / 16), lines);
-    } else {
+        return;
+    }
+#endif
+#if !W_DIRECT
+    {
         tile -= of_x;
         const size_t b = tile / (W_TILES * K_TILES), r = tile / K_TILES % W_TILES, k = tile % K_TILES;
         pack((__global const element*)w + W_BATCH(b), N, r * 128, k * KT, W_N, W_K, ALIGNED(W_ALIGN, N, W_N, W_K, W_BATCH_EVEN),
              (__global uint4*)packed_w + tile * (TILE_BYTES / 16), lines);
     }
+#endif
 }
 
 #else
+
+#define WG_COLUMNS BN
+#if PRECISION == BF16
+#define WG_KIND WG_BF16
+#elif PRECISION == FP16
+#define WG_KIND WG_FP16
+#else
+#define WG_KIND WG_TF32
+#endif
+#define X_ACROSS (X_DIRECT && X_M == 1 && X_K != 1)
+#define W_ACROSS (W_DIRECT && W_N == 1 && W_K != 1)
+#include "include/wgmma.h"
 
 #define STAGE_BYTES (TILE_BYTES * (1 + BN / 128))
 #define SUMS (BN / 2)                                   // of a thread: 64 x BN / 128
@@ -170,102 +201,105 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
 #define RESULTS c
 #endif
 #define NS ((N + BN - 1) / BN)
-#define TILES ((size_t)BATCH * X_TILES * NS)
+#define TILES ((size_t)BATCH * SPLIT * X_TILES * NS)
+#define X_STEP (X_ACROSS ? 128 : 2)                     // of a descriptor, 32 bytes along k further
+#define W_STEP (W_ACROSS ? 128 : 2)
+#define X_MAPPED (X_DIRECT && X_ALIGN % 8 == 0)
+#define W_MAPPED (W_DIRECT && W_ALIGN % 8 == 0)
 
-INLINE uint local_address(__local void* p) {
-    uint a;
-    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
-    return a;
-}
-
-INLINE void wait(const uint barrier_at, const uint parity) {
-    uint done;
-    do
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done) : "r"(barrier_at), "r"(parity) : "memory");
-    while (!done);
-}
-
-#define ARRIVE(at) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory")
-#define EXPECT(at, bytes) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at), "r"(bytes) : "memory")
-#define COPY(to, from, bytes, at)                                                                          \
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" \
-                 :: "r"(to), "l"(from), "r"(bytes), "r"(at) : "memory")
-#define FENCE asm volatile("//@wgmma.fence.sync.aligned;" ::: "memory");
-#define COMMIT asm volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory");
-#define FINISHED(but) asm volatile("//@wgmma.wait_group.sync.aligned " #but ";" ::: "memory");
-#define WARP asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-// Rows of 128 bytes, their pieces swapped in groups of 8 rows, 1024 bytes apart.
-#define DESCRIPTOR(at) (1UL << 62 | 64UL << 32 | 1UL << 16 | ((at) & 0x3ffff) >> 4)
-
-#if PRECISION == BF16
-#define SHAPE "k16.f32.bf16.bf16"
-#define MAJOR ", 0, 0"
-#elif PRECISION == FP16
-#define SHAPE "k16.f32.f16.f16"
-#define MAJOR ", 0, 0"
-#else
-#define SHAPE "k8.f32.tf32.tf32"
-#define MAJOR ""
-#endif
-#define REGISTERS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
-    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
-    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define SUM4(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define SUM16(i) SUM4(i), SUM4(i + 4), SUM4(i + 8), SUM4(i + 12)
-#define SUM64(i) SUM16(i), SUM16(i + 16), SUM16(i + 32), SUM16(i + 48)
-#if BN == 256
-#define ALL_SUMS SUM64(0), SUM64(64)
-#define MMA_TEXT "//@{ .reg .pred p; setp.ne.b32 p, %130, 0; " \
-    "wgmma.mma_async.sync.aligned.m64n256" SHAPE " {" REGISTERS_0 REGISTERS_64 "}, %128, %129, p, 1, 1" MAJOR "; }"
-#else
-#define ALL_SUMS SUM64(0)
-#define MMA_TEXT "//@{ .reg .pred p; setp.ne.b32 p, %66, 0; " \
-    "wgmma.mma_async.sync.aligned.m64n128" SHAPE " {" REGISTERS_0 "}, %64, %65, p, 1, 1" MAJOR "; }"
-#endif
-// c = x wT, added to c unless `keep` is 0: 64 rows, BN columns, 32 bytes along k
-#define MMA(x_at, w_at, keep) asm volatile(MMA_TEXT : ALL_SUMS : "l"(x_at), "l"(w_at), "r"(keep));
-#define SETTLE asm volatile("" : ALL_SUMS);             // what comes after reads the sums after it
-
-// Tile number -> batch, row tile, column tile: stripes of STRIPE row tiles, so that groups that run together share operands in the cache.
+// Tile number -> batch, part of K, row tile, column tile: stripes of STRIPE row tiles, so that groups that run together share operands in the cache.
 #define LOCATE(tile)                                                                                       \
-    const size_t batch = (tile) / ((size_t)X_TILES * NS), g = (tile) % ((size_t)X_TILES * NS), first = g / (STRIPE * NS) * STRIPE; \
-    const size_t stripe = min((size_t)STRIPE, (size_t)X_TILES - first), row = first + g % (STRIPE * NS) % stripe, col = g % (STRIPE * NS) / stripe;
+    const size_t batch = (tile) / ((size_t)X_TILES * NS * SPLIT), part = (tile) / ((size_t)X_TILES * NS) % SPLIT, g = (tile) % ((size_t)X_TILES * NS); \
+    const size_t first = g / (STRIPE * NS) * STRIPE, stripe = min((size_t)STRIPE, (size_t)X_TILES - first);     \
+    const size_t row = first + g % (STRIPE * NS) % stripe, col = g % (STRIPE * NS) / stripe;                \
+    const uint k_first = part * K_PART, k_end = min(k_first + (uint)(K_PART), (uint)K_TILES);
+
+// One operand's part of a block, `count` tiles of 128 rows: packed ones, boxes of the tensor, or pieces that lanes gather.
+#define FETCH_PACKED(to, from, tile, count)                                                                \
+    UNROLL for (uint h = 0; h < (count); h++) COPY_BULK((to) + h * TILE_BYTES, (__global const uchar*)(from) + ((tile) + h * K_TILES) * TILE_BYTES, TILE_BYTES, at);
+#define FETCH_BOXES(to, map, across, r, k, b, count)                                                       \
+    if (across) {                                                                                          \
+        UNROLL for (uint h = 0; h < 2 * (count); h++) COPY_BOX((to) + h * 8192, map, (r) + h * 64, k, b, at); \
+    } else {                                                                                               \
+        UNROLL for (uint h = 0; h < (count); h++) COPY_BOX((to) + h * 16384, map, k, (r) + h * 128, b, at); \
+    }
+
+#if (X_DIRECT && !X_MAPPED) || (W_DIRECT && !W_MAPPED)
+INLINE void gather(const uint to, __global const ushort* from, const size_t rows, const size_t r0, const size_t k0, const size_t stride_r, const size_t stride_k,
+                   const bool across, const uint count) {
+    for (uint i = get_local_id(0) % 32; i < count * 1024; i += 32) {
+        const uint line = i / 8, piece = i % 8, r = across ? line / 64 * 64 + piece * 8 : line, k = across ? line % 64 : piece * 8;
+        uint words[4];
+        UNROLL for (uint j = 0; j < 8; j++) {
+            const size_t rj = r0 + r + (across ? j : 0), kj = k0 + k + (across ? 0 : j);
+            const uint v = rj < rows && kj < K ? from[rj * stride_r + kj * stride_k] : 0;
+            words[j / 2] = j % 2 ? words[j / 2] | v << 16 : v;
+        }
+        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(to + SWAPPED(i * 16, 128)), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+    }
+}
+#endif
 
 __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
     BEGIN
     __local uchar blocks[STAGES * STAGE_BYTES + 1024] __attribute__((aligned(128)));
-    __local float lines[8][16 * 32] __attribute__((aligned(16)));
+    __local float lines[8][16 * 32] __attribute__((aligned(128)));
     __local ulong barriers[2 * STAGES];
+#if X_MAPPED || W_MAPPED
+    __local uint map_words[64] __attribute__((aligned(128)));
+#endif
     const uint base = (local_address(blocks) + 1023) & ~1023u, full = local_address(barriers), empty = full + 8 * STAGES;
     const uint t = get_local_id(0), warp = t / 32, lane = t % 32;
     if (t == 0) {
         for (uint s = 0; s < STAGES; s++) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(full + s * 8) : "memory");
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 8;" :: "r"(empty + s * 8) : "memory");
+            BARRIER_INIT(full + s * 8, 1);
+            BARRIER_INIT(empty + s * 8, 8);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        BARRIERS_READY
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     uint stage = 0, phase = 0;
     if (warp == 8) {
-        if (lane == 0)
-            for (size_t tile = get_group_id(0); tile < TILES; tile += GROUPS) {
-                LOCATE(tile)
-                __global const uchar* a = (__global const uchar*)packed_x + ((X_COPIES > 1 ? batch : 0) * X_TILES + row) * K_TILES * TILE_BYTES;
-                __global const uchar* b = (__global const uchar*)packed_w + ((W_COPIES > 1 ? batch : 0) * W_TILES + col * (BN / 128)) * K_TILES * TILE_BYTES;
-                for (uint k = 0; k < K_TILES; k++) {
-                    const uint to = base + stage * STAGE_BYTES, at = full + stage * 8;
-                    wait(empty + stage * 8, phase ^ 1);
-                    EXPECT(at, STAGE_BYTES);
-                    COPY(to, a + (size_t)k * TILE_BYTES, TILE_BYTES, at);
-                    UNROLL for (uint half_ = 0; half_ < BN / 128; half_++)
-                        COPY(to + (1 + half_) * TILE_BYTES, b + ((size_t)half_ * K_TILES + k) * TILE_BYTES, TILE_BYTES, at);
-                    if (++stage == STAGES) { stage = 0; phase ^= 1; }
+#if X_MAPPED
+        __global uchar* x_map = (__global uchar*)maps + get_group_id(0) * 256;
+        if (X_ACROSS) { MAP_TENSOR(x_map, map_words, x, M, K, X_COPIES, X_K, X_COPY_STRIDE, 64) } else { MAP_TENSOR(x_map, map_words, x, K, M, X_COPIES, X_M, X_COPY_STRIDE, 128) }
+#endif
+#if W_MAPPED
+        __global uchar* w_map = (__global uchar*)maps + get_group_id(0) * 256 + 128;
+        if (W_ACROSS) { MAP_TENSOR(w_map, map_words + 32, w, N, K, W_COPIES, W_K, W_COPY_STRIDE, 64) } else { MAP_TENSOR(w_map, map_words + 32, w, K, N, W_COPIES, W_N, W_COPY_STRIDE, 128) }
+#endif
+        for (size_t tile = get_group_id(0); tile < TILES; tile += GROUPS) {
+            LOCATE(tile)
+            const size_t xb = X_COPIES > 1 ? batch : 0, wb = W_COPIES > 1 ? batch : 0;
+            for (uint k = k_first; k < k_end; k++) {
+                const uint to = base + stage * STAGE_BYTES, at = full + stage * 8;
+                WAIT(empty + stage * 8, phase ^ 1);
+#if X_DIRECT && !X_MAPPED
+                gather(to, (__global const ushort*)x + X_BATCH(batch), M, row * 128, k * KT, X_M, X_K, X_ACROSS, 1);
+#endif
+#if W_DIRECT && !W_MAPPED
+                gather(to + TILE_BYTES, (__global const ushort*)w + W_BATCH(batch), N, col * BN, k * KT, W_N, W_K, W_ACROSS, BN / 128);
+#endif
+#if (X_DIRECT && !X_MAPPED) || (W_DIRECT && !W_MAPPED)
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                WARP
+#endif
+                if (lane == 0) {
+                    EXPECT(at, (X_DIRECT && !X_MAPPED ? 0 : TILE_BYTES) + (W_DIRECT && !W_MAPPED ? 0 : BN / 128 * TILE_BYTES));
+#if X_MAPPED
+                    FETCH_BOXES(to, x_map, X_ACROSS, row * 128, k * KT, xb, 1)
+#elif !X_DIRECT
+                    FETCH_PACKED(to, packed_x, (xb * X_TILES + row) * K_TILES + k, 1)
+#endif
+#if W_MAPPED
+                    FETCH_BOXES(to + TILE_BYTES, w_map, W_ACROSS, col * BN, k * KT, wb, BN / 128)
+#elif !W_DIRECT
+                    FETCH_PACKED(to + TILE_BYTES, packed_w, (wb * W_TILES + col * (BN / 128)) * K_TILES + k, BN / 128)
+#endif
                 }
+                if (++stage == STAGES) { stage = 0; phase ^= 1; }
             }
+        }
         return;
     }
     for (size_t tile = get_group_id(0); tile < TILES; tile += GROUPS) {
@@ -277,16 +311,17 @@ __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
         UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0;
 #endif
         uint held = STAGES;                             // the stage that is still being read
-        for (uint k = 0; k < K_TILES; k++) {
-            wait(full + stage * 8, phase);
-            const ulong xd = DESCRIPTOR((ulong)(base + stage * STAGE_BYTES + warp / 4 * 8192)), wd = DESCRIPTOR((ulong)(base + stage * STAGE_BYTES + TILE_BYTES));
+        for (uint k = k_first; k < k_end; k++) {
+            WAIT(full + stage * 8, phase);
+            const uint to = base + stage * STAGE_BYTES;
+            const ulong xd = DESCRIPTOR(to + warp / 4 * 8192, 128, 8192), wd = DESCRIPTOR(to + TILE_BYTES, 128, 8192);
             FENCE
 #if TERMS == 2
-            UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + 2 * i, wd + 2 * i + 1024, (k % PROMOTE | i) != 0) }
+            UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + 2 * i, wd + 2 * i + 1024, (k - k_first) % PROMOTE | i) }
             UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + 2 * i + 1024, wd + 2 * i, 1) }
             UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + 2 * i, wd + 2 * i, 1) }
 #else
-            UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + 2 * i, wd + 2 * i, (k | i) != 0) }
+            UNROLL for (uint i = 0; i < 4; i++) { MMA(xd + X_STEP * i, wd + W_STEP * i, (k - k_first) | i) }
 #endif
             COMMIT
             FINISHED(1)
@@ -294,7 +329,7 @@ __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
             held = stage;
             if (++stage == STAGES) { stage = 0; phase ^= 1; }
 #if TERMS == 2
-            if (k % PROMOTE == PROMOTE - 1 || k == K_TILES - 1) {
+            if ((k - k_first) % PROMOTE == PROMOTE - 1 || k == k_end - 1) {
                 FINISHED(0)
                 SETTLE
                 UNROLL for (int i = 0; i < SUMS; i++) total[i] += c[i];
@@ -312,9 +347,18 @@ __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
                 *(__local float2*)(to + 256) = (float2)(RESULTS[16 * p + 4 * j + 2], RESULTS[16 * p + 4 * j + 3]);
             }
             WARP
+#if VW == 4                                             // N is a multiple of it: four columns of four rows at a time
+            const size_t m0 = row * 128 + warp * 16 + lane / 8, n = col * BN + p * 32 + lane % 8 * 4;
+            UNROLL for (uint r = 0; r < 16; r += 4)
+                if ((M % 128 == 0 || m0 + r < M) && (N % BN == 0 || n < N)) {
+                    const float4 v = *(__local float4*)(lines[warp] + (r + lane / 8) * 32 + (lane % 8 * 4 ^ (lane / 8 * 8)));
+                    RESULT_V(batch, (m0 + r), n, v);
+                }
+#else
             const size_t m0 = row * 128 + warp * 16, n = col * BN + p * 32 + lane;
             _Pragma("unroll 4") for (uint r = 0; r < 16; r++)
-                if ((M % 128 == 0 || m0 + r < M) && (N % BN == 0 || n < N)) { EPILOGUE(batch, (m0 + r), n, lines[warp][r * 32 + (lane ^ (r % 4 * 8))]); }
+                if ((M % 128 == 0 || m0 + r < M) && (N % BN == 0 || n < N)) { RESULT(batch, (m0 + r), n, lines[warp][r * 32 + (lane ^ (r % 4 * 8))]); }
+#endif
         }
     }
 }

@@ -160,7 +160,7 @@ COPY = "copy"
 # Views below which a cast may be made: of the same elements, or (PARTS) of a leaf that is rounded as one.
 SINKS, PARTS = {"permute", "reshape", "expand"}, {"crop", "after"}
 # Kernels that can read 16-bit operands themselves, on some devices; the others get float32.
-READS_NARROW: set[str] = {"matmul"}
+READS_NARROW: set[str] = {"matmul", "conv", "conv_data_gradient", "conv_weight_gradient"}
 # Kernels that take operands as strided views; the others get contiguous arrays.
 STRIDED: set[str] = {"matmul", "attention", "masked_attention", "attention_gradient", "masked_attention_gradient"}
 

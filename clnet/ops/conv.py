@@ -16,9 +16,11 @@ import numpy as np
 
 from ..errors import ConfigError, ShapeError
 from ..op import Case, kernel
+from ..precision import current_precision
 from ..spec import Spec, accept, promote
 from ..tensor import Tensor, as_tensor, constant
 from .conv_geometry import launch_forward, launch_weights
+from .matmul import matmul
 from .reduce import sum
 from .view import flip, fold_windows, getitem, pad, permute, reshape, windows
 
@@ -29,7 +31,7 @@ def out_sizes(n: Any, size: Any, *, stride: Any, low: Any, high: Any, dilation: 
 
 
 # --- shapes
-def _conv_infer(x: Spec, w: Spec, **how: Any) -> Spec:
+def _conv_infer(x: Spec, w: Spec, *, precision: str = "fp32", **how: Any) -> Spec:
     accept("conv", "float", (x, w))
     return Spec((x.shape[0], w.shape[0], *out_sizes(x.shape[2:], w.shape[2:], **how)), promote(x.dtype, w.dtype))
 
@@ -82,7 +84,7 @@ def _grouped(w: Any, groups: int) -> Any:
 
 
 @kernel(cl="conv.cl", infer=_conv_infer, accepts="float", samples=lambda: [Case((x, w), how) for x, w, _, how in _cases()])
-def _conv(x: Any, w: Any, *, stride: Any, low: Any, high: Any, dilation: Any, groups: int) -> Any:
+def _conv(x: Any, w: Any, *, stride: Any, low: Any, high: Any, dilation: Any, groups: int, precision: str = "fp32") -> Any:
     """y[n, o, p] = Σ over channels c of o's group and offsets k of w[o, c, k] · x[n, c, p · stride + k · dilation − low]
 
     Cross-correlation, zero outside x. Source: LeCun, Bottou, Bengio, Haffner 1998.
@@ -93,7 +95,7 @@ def _conv(x: Any, w: Any, *, stride: Any, low: Any, high: Any, dilation: Any, gr
 
 
 @kernel(cl="conv.cl", infer=_data_infer, accepts="float", samples=lambda: [Case((y, w), dict(how, size=x[2:])) for x, w, y, how in _cases()])
-def _conv_data_gradient(g: Any, w: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int) -> Any:
+def _conv_data_gradient(g: Any, w: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int, precision: str = "fp32") -> Any:
     """x[n, c, i] = Σ over o, p, k with i = p · stride + k · dilation − low of w[o, c, k] · g[n, o, p]
 
     The adjoint of conv in x; as a forward it is the transposed convolution. Source: Zeiler et al. 2010.
@@ -109,7 +111,7 @@ def _conv_data_gradient(g: Any, w: Any, *, size: Any, stride: Any, low: Any, hig
 
 
 @kernel(cl="conv.cl", infer=_weight_infer, accepts="float", samples=lambda: [Case((y, x), dict(how, size=w[2:])) for x, w, y, how in _cases()])
-def _conv_weight_gradient(g: Any, x: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int) -> Any:
+def _conv_weight_gradient(g: Any, x: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int, precision: str = "fp32") -> Any:
     """w[o, c, k] = Σ over n, p of g[n, o, p] · x[n, c, p · stride + k · dilation − low]
 
     The adjoint of conv in w.
@@ -159,7 +161,7 @@ def _columns(x: Tensor, size: Any, order: str, **how: Any) -> Tensor:
     return permute(win, [a for letter in order for a in axes[letter]])
 
 
-def _conv_formula(x: Tensor, w: Tensor, *, groups: int, **how: Any) -> Tensor:
+def _conv_formula(x: Tensor, w: Tensor, *, groups: int, precision: str = "fp32", **how: Any) -> Tensor:
     """Patches times weights; with one channel a group, a sum over the offsets that stores no patches."""
     n, o, cg, size = x.shape[0], w.shape[0], w.shape[1], w.shape[2:]
     shape = (n, o, *out_sizes(x.shape[2:], size, **how))
@@ -170,10 +172,10 @@ def _conv_formula(x: Tensor, w: Tensor, *, groups: int, **how: Any) -> Tensor:
         taps = reshape(w, (1, groups, o // groups, *(1 for _ in size), *size))
         return reshape(sum(win * taps, tuple(range(-len(size), 0))), shape)
     columns = reshape(_columns(x, size, "ngckp", groups=groups, **how), (n, groups, cg * math.prod(size), math.prod(shape[2:])))
-    return reshape(reshape(w, (1, groups, o // groups, -1)) @ columns, shape)
+    return reshape(matmul(reshape(w, (1, groups, o // groups, -1)), columns, precision=precision), shape)
 
 
-def _data_formula(g: Tensor, w: Tensor, *, size: Any, low: Any, high: Any, groups: int, **how: Any) -> Tensor:
+def _data_formula(g: Tensor, w: Tensor, *, size: Any, low: Any, high: Any, groups: int, precision: str = "fp32", **how: Any) -> Tensor:
     """Weights times gradients, then the columns are folded back; with stride 1 and one channel a group, a convolution."""
     n, o, cg, taps = g.shape[0], w.shape[0], w.shape[1], w.shape[2:]
     shape = (n, groups * cg, *size)
@@ -183,7 +185,7 @@ def _data_formula(g: Tensor, w: Tensor, *, size: Any, low: Any, high: Any, group
         return _conv(g, flip(w, range(2, w.ndim)), low=ends[0], high=ends[1], groups=groups, **how)
     points, d = g.shape[2:], len(size)
     left = permute(reshape(w, (1, groups, o // groups, cg * math.prod(taps))), (0, 1, 3, 2))
-    columns = reshape(left @ reshape(g, (n, groups, o // groups, math.prod(points))), (n, groups * cg, *taps, *points))
+    columns = reshape(matmul(left, reshape(g, (n, groups, o // groups, math.prod(points))), precision=precision), (n, groups * cg, *taps, *points))
     columns = permute(columns, (0, 1, *range(2 + d, 2 + 2 * d), *range(2, 2 + d)))
     padded = [s + a + b for s, a, b in zip(size, low, high, strict=True)]
     x = fold_windows(columns, padded, taps, how["stride"], how["dilation"])
@@ -197,7 +199,7 @@ def _flipped_padding(taps: Any, low: Any, high: Any, dilation: Any) -> Any:
     return ends if min((*ends[0], *ends[1])) >= 0 else None
 
 
-def _weight_formula(g: Tensor, x: Tensor, *, size: Any, groups: int, **how: Any) -> Tensor:
+def _weight_formula(g: Tensor, x: Tensor, *, size: Any, groups: int, precision: str = "fp32", **how: Any) -> Tensor:
     """Gradients times patches, summed over batch and results at once."""
     n, o, cg = g.shape[0], g.shape[1], x.shape[1] // groups
     shape = (o, cg, *size)
@@ -209,7 +211,7 @@ def _weight_formula(g: Tensor, x: Tensor, *, size: Any, groups: int, **how: Any)
         return reshape(sum(win * reshape(g, (*win.shape[: 3 + d], *(1 for _ in size))), (0, *range(3, 3 + d))), shape)
     left = reshape(permute(reshape(g, (n, groups, o // groups, points)), (1, 2, 0, 3)), (groups, o // groups, n * points))
     columns = reshape(_columns(x, size, "gnpck", groups=groups, **how), (groups, n * points, cg * math.prod(size)))
-    return reshape(left @ columns, shape)
+    return reshape(matmul(left, columns, precision=precision), shape)
 
 
 _conv.define, _conv_data_gradient.define, _conv_weight_gradient.define = _conv_formula, _data_formula, _weight_formula
@@ -255,6 +257,11 @@ def _operands(who: str, x: Any, weight: Any) -> tuple[Tensor, Tensor, int]:
     return x, weight, x.ndim - 2
 
 
+def _arithmetic(x: Tensor) -> dict[str, str]:
+    """What clnet.precision asks for, as an attribute: a part of every plan's key. Only float32 has a choice."""
+    return {"precision": current_precision()} if x.dtype == "float32" and current_precision() != "fp32" else {}
+
+
 def _with_bias(who: str, y: Tensor, bias: Any, d: int) -> Tensor:
     if bias is None:
         return y
@@ -279,11 +286,11 @@ def conv(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 
                          f"groups {groups}; x has {x.shape[1]} channels, the weight takes {weight.shape[1] * groups}.")
     stride, dilation = per_axis("conv", "stride", stride, d, 1), per_axis("conv", "dilation", dilation, d, 1)
     low, high = padding_sides("conv", padding, size, stride, dilation)
-    how = dict(stride=stride, low=low, high=high, dilation=dilation, groups=groups)
+    how: dict[str, Any] = dict(stride=stride, low=low, high=high, dilation=dilation, groups=groups)
     if min(out_sizes(x.shape[2:], size, **how)) < 1:
         raise ShapeError(f"conv: expected a kernel no larger than the padded input; got kernel {size} (dilation {dilation}) on {x.shape[2:]} "
                          f"padded by {low} and {high}; pad more.")
-    return _with_bias("conv", _conv(x, weight, **how), bias, d)
+    return _with_bias("conv", _conv(x, weight, **how, **_arithmetic(x)), bias, d)
 
 
 def conv_transpose(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,
@@ -311,5 +318,5 @@ def conv_transpose(x: Any, weight: Any, bias: Any = None, stride: Any = 1, paddi
     out = tuple((n - 1) * s - a - b + t * (k - 1) + 1 for n, s, a, b, t, k in zip(x.shape[2:], stride, low, high, dilation, size, strict=True))
     if min(out) < 1:
         raise ShapeError(f"{who}: expected a result of at least 1 along each axis; got {out}; pad less.")
-    y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation, groups=groups)
+    y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation, groups=groups, **_arithmetic(x))
     return _with_bias(who, pad(y, (0,) * (d + 2), (0, 0, *extra)), bias, d)

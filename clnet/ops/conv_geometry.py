@@ -11,7 +11,7 @@ from math import ceil, log2, prod
 from typing import Any
 
 from ..engine.tune import tuned
-from . import conv_gpu_geometry, conv_winograd
+from . import conv_gpu_geometry, conv_tensor_geometry, conv_winograd
 
 TUNED = dict(
     copy=256 * 1024,    # [bytes] private copy of the data of a work-item: with tile and weights it should stay in L2
@@ -94,13 +94,14 @@ class _Layout:
         return {**sizes, **lists, "T_ALL": len(taps), "JB": j, "ZP": self.span[0], "ROWS": self.rows(j), "PITCH": self.pitch}
 
 
-def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: Any, dilation: Any, groups: int, size: Any = None) -> Any:
+def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: Any, dilation: Any, groups: int, size: Any = None,
+                   precision: str = "fp32") -> Any:
     """Stages of conv (no `size`) or conv_data_gradient (`size`: spatial axes of the result), or None where they do not suit."""
     x, w = operands
     transposed, taps = size is not None, w.shape[2:]
     per = w.shape[0] // groups, w.shape[1]
     o, c = reversed(per) if transposed else per
-    if not _suits(device, operands, o) or (not transposed and prod(taps) == 1 and set(stride) == {1} and not any((*low, *high))):
+    if not _whole(operands) or (not transposed and prod(taps) == 1 and set(stride) == {1} and not any((*low, *high))):
         return None
     result = size if transposed else tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, a, b, d, k, t in
                                            zip(x.shape[2:], low, high, dilation, taps, stride, strict=True))
@@ -111,6 +112,10 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o,
               "USE_FMA": int(device.runtime != "pocl"), **dict(zip(("W_G", "W_O", "W_C"), strides, strict=True)), "W_K": 1}
     domain = (x.shape[0], groups * o, prod(result))
+    if (found := conv_tensor_geometry.forward(device, layout, operands, common, domain, precision)) is not None:
+        return found
+    if not _suits(device, operands, o):
+        return None
     lanes, itemsize = _lanes(device, x.dtype)
     if device.kind == "gpu":
         return conv_gpu_geometry.forward(device, layout, common, domain, itemsize)
@@ -131,13 +136,17 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
                    scratch, lanes, domain=domain)]
 
 
-def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int) -> Any:
+def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, groups: int, precision: str = "fp32") -> Any:
     """Stages of conv_weight_gradient, or None where they do not suit."""
     g, x = operands
     o, c, k = g.shape[1] // groups, x.shape[1] // groups, prod(size)
-    if not _suits(device, operands, o) or k > TUNED["taps"]:
+    if not _whole(operands) or k > TUNED["taps"]:
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
+    if (found := conv_tensor_geometry.weights(device, layout, operands, x.shape[0], groups, o, c, precision)) is not None:
+        return found
+    if not _suits(device, operands, o):
+        return None
     layout.measured(device, c, o)
     lanes, itemsize = _lanes(device, x.dtype)
     if device.kind == "gpu":
@@ -179,11 +188,16 @@ def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], scratch:
     return Stage(kernel, defines, grid, (1,) * len(grid), domain=domain, lanes=lanes, scratch=scratch, final=final, file=file)
 
 
-def _suits(device: Any, operands: Any, channels: int) -> bool:
+def _whole(operands: Any) -> bool:
+    """Of one dtype, and not empty."""
     a, b = operands
-    if a.dtype != b.dtype or a.dtype not in ("float32", "float64") or not prod(a.shape) or not prod(b.shape):
+    return a.dtype == b.dtype and bool(prod(a.shape) and prod(b.shape))
+
+
+def _suits(device: Any, operands: Any, channels: int) -> bool:
+    if operands[0].dtype not in ("float32", "float64"):
         return False
-    lanes, _ = _lanes(device, a.dtype)
+    lanes, _ = _lanes(device, operands[0].dtype)
     return channels >= lanes * TUNED["lanes"]
 
 

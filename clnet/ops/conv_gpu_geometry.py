@@ -11,8 +11,9 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import conv_winograd
-from .matmul_gpu_geometry import LOCAL, Tile, duration, fits
+from .matmul_geometry import LOCAL
 from .matmul_gpu_geometry import TUNED as PRODUCTS
+from .matmul_gpu_geometry import Tile, duration, fits
 
 FILE, WINOGRAD = "conv_gpu.cl", "conv_winograd_gpu.cl"
 # As for products; `weights`: the tiles of the weight gradient, which turns both operands: 8 pixels a block do so without bank conflicts.
@@ -60,7 +61,7 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
         rows.append(rows[-1] + ceil(count * c / bk) * bk)
     total = domain[0] * domain[1] * domain[2]
     scratch = {"packed": groups * rows[-1] * op * itemsize, **({"partial": split * total * itemsize} if split > 1 else {})}
-    defines |= {**found["defines"], **_sums(total, split), "OP": op, "START": ", ".join(map(str, rows)), "ROWS_ALL": rows[-1]}
+    defines |= {**found["defines"], **partial_sums(total, split), "OP": op, "START": ", ".join(map(str, rows)), "ROWS_ALL": rows[-1]}
     defines["X_WIDE"] = 4 if bk * bm % (4 * items) == 0 and items % (bm // 4) == 0 else 1
     element = f"((size_t)(n) * {domain[1]} + (o)) * {domain[2]} + (i)"
     defines["RESULT(n, o, i, v)"] = f"PARTIAL({element}) = (v)" if split > 1 else "EPILOGUE(n, o, i, v)"
@@ -103,10 +104,10 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, items
     (bm, bn), items, split, total = found["tile"][:2], found["items"], found["split"], groups * o * c * k
     scratch = {"partial": split * total * itemsize}
     defines = {"DATA": "x", "GRAD": "g", "N": n, "GROUPS": groups, "C": c, "O": o, "USE_FMA": 1, **layout.defines(1), **found["defines"],
-               **_sums(total, split)}
+               **partial_sums(total, split)}
     grid = ceil(o / bm) * ceil(c * k / bn) * items, 1, groups * split
     return [_stage("conv_weights", {**defines, "VARIANT": "WEIGHTS"}, grid, (items, 1, 1), (), 4, scratch, final=False),
-            _sum(defines, f"EPILOGUE(((e) / {c * k} * {c} + (e) % {c}) * {k} + (e) / {c} % {k}, v)", (total,), scratch)]
+            sum_stage(defines, c, k, total, scratch)]
 
 
 def _table(device: Any) -> tuple[Any, ...]:
@@ -140,8 +141,13 @@ def _plan(table: Tile, kind: str, units: int, local: int, most: int, copies: boo
     return dict(tile=(bm, bn, bk), items=bm * bn // (tm * tn), split=ceil(ceil(k / bk) / part), defines=defines, time=time)
 
 
-def _sums(total: int, split: int) -> dict[str, Any]:
+def partial_sums(total: int, split: int) -> dict[str, Any]:
     return {"SIZE": total, "SPLIT": split, "PARTIAL(e)": f"((__global T*)partial)[(size_t)part * {total} + (e)]"}
+
+
+def sum_stage(defines: dict[str, Any], c: int, k: int, total: int, scratch: dict[str, int]) -> Any:
+    """The stage that adds the parts of a weight gradient: element (o, tap, channel) of a part is (o, channel, tap) of the result."""
+    return _sum(defines, f"EPILOGUE(((e) / {c * k} * {c} + (e) % {c}) * {k} + (e) / {c} % {k}, v)", (total,), scratch)
 
 
 def _sum(defines: dict[str, Any], epilogue: str, domain: tuple[int, ...], scratch: dict[str, int]) -> Any:

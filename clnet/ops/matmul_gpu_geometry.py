@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import matmul_tensor_geometry
-from .matmul_geometry import SIZE
+from .matmul_geometry import LOCAL, SIZE
 
 Tile = tuple[Any, ...]
 Plan = dict[str, Any]
@@ -35,7 +35,6 @@ TUNED: dict[str, Any] = dict(
     thin_columns=2, # of an item, where the matrix is contiguous along k; work-groups are half as large there
     thin_groups=2,  # work-groups a compute unit that are wanted there
 )
-LOCAL = {90: 227 * 1024}  # [bytes] of local memory by compute capability, where the driver reports what older devices had
 
 
 def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, precision: str = "fp32", note: str = "") -> list[Any]:

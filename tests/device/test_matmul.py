@@ -14,7 +14,7 @@ from clnet.engine import on
 from clnet.engine.inspect import explain
 from clnet.engine.opencl import OpenCLEngine
 from clnet.errors import ConfigError
-from clnet.ops import matmul_gpu_geometry, matmul_tensor_geometry
+from clnet.ops import matmul_gpu_geometry, matmul_mma_geometry, matmul_tensor_geometry
 from clnet.precision import PRECISIONS, current_precision
 
 # What rounding the operands costs in |error| / |result| (Frobenius norms, against float64); float32 sums cost 2⁻²⁴ √k more.
@@ -44,6 +44,7 @@ def tolerance(arithmetic: str, k: int) -> float:
 def always_tensor_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products go to tensor cores too, where there are any."""
     monkeypatch.setitem(matmul_tensor_geometry.TUNED, "launch", -1e12)
+    monkeypatch.setitem(matmul_mma_geometry.TUNED, "rival", 1e12)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -96,6 +97,33 @@ def test_16_bit_operands(device, always_tensor_cores, dtype):
         assert y.dtype == dtype
         assert error(y, np.maximum(a.numpy().astype(np.float64) @ b.numpy().astype(np.float64), 0)) < tolerance(dtype, 72)
     assert (x.astype(dtype) @ w).dtype == "float32"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_16_bit_operands_where_they_lie(device, form):
+    """Read in place: at the edges of tiles, lines that are whole pieces of 16 bytes and not, few rows, batches, broadcast, cut along K."""
+    for batch, m, n, k in (((), 127, 255, 63), ((), 128, 256, 64), ((), 136, 264, 72), ((), 129, 257, 65), ((), 8, 520, 1032), ((), 64, 72, 4096),
+                           ((3, 2), 40, 48, 80), ((3,), 33, 41, 70)):
+        x, w, _ = operands(form, m, n, k, batch)
+        a, b = ((t if f == "N" else t.mT).astype("bfloat16") for t, f in zip((x, w), form, strict=True))
+        device.run([a, b])
+        a, b = (t if f == "N" else t.mT for t, f in zip((a, b), form, strict=True))
+        exact = [t.numpy().astype(np.float64) for t in (a, b)]
+        y = a @ b
+        assert error(y, exact[0] @ exact[1]) < tolerance("bfloat16", k), (batch, m, n, k)
+        assert np.array_equal((a @ b).numpy(), y.numpy())
+        if batch == (3,):
+            assert error(a @ b[0], exact[0] @ exact[1][0]) < tolerance("bfloat16", k)
+            assert error(a[1] @ b, exact[0][1] @ exact[1]) < tolerance("bfloat16", k)
+
+
+def test_16_bit_operands_at_odd_places(device):
+    whole = clnet.tensor(np.random.default_rng(1).standard_normal(200 * 200 + 8).astype(np.float32)).astype("bfloat16")
+    exact = whole.numpy().astype(np.float64)
+    for at in (0, 1, 4, 8):
+        x, w = whole[at : at + 104 * 64].reshape(104, 64), whole[at + 3 : at + 3 + 64 * 96].reshape(64, 96)
+        reference = exact[at : at + 104 * 64].reshape(104, 64) @ exact[at + 3 : at + 3 + 64 * 96].reshape(64, 96)
+        assert error(x @ w, reference) < tolerance("bfloat16", 64)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
