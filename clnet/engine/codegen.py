@@ -21,6 +21,7 @@ MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
 GPU_GROUP = 256
 GPU_VECTOR = 4
 ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
+STREAM = 8 << 20  # [bytes] of a result that does not stay in a cache until it is read
 
 
 @dataclass
@@ -114,7 +115,8 @@ def store_lines(emitter: Emitter, launch: Launch, flat: Expr) -> None:
     for n, v in values:
         lanes = emitter.lanes
         text = v.name if v.lanes == lanes else f"({ct.vector(ct.REGISTER[v.dtype], lanes)})({v.name})"
-        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, emitter.aligned(n, 0, flat)))
+        cast, past = (emitter.aligned(a, n, 0, flat) for a in (emitter.alignment, emitter.streamed))
+        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, cast, past))
 
 
 def _own(emitter: Emitter, n: Node, flat: Expr) -> Value:
@@ -134,7 +136,7 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     params, functions = Params(), dict[str, str]()
 
     def body(lanes: int) -> list[str]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device))
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device), streamed=_streamed(plan, launch, device))
         store_lines(e, launch, flat)
         return e.lines
 
@@ -245,13 +247,23 @@ def known_alignment(plan: Schedule, device: Any) -> Callable[[Node], int] | None
     return functools.partial(alignment, plan) if device.kind == "gpu" else None
 
 
+def _streamed(plan: Schedule, launch: Launch, device: Any) -> Callable[[Node], int] | None:
+    """What emitters ask before they write a result past the caches, which saves reading the lines that it replaces; None: they don't.
+
+    Only single results: an update of several arrays writes lines that it has just read.
+    """
+    large = len(launch.stores) == 1 and launch.stores[0].spec.nbytes >= STREAM
+    return functools.partial(alignment, plan) if large and device.runtime == "intel" and device.kind == "cpu" else None
+
+
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str], device: Any) -> str:
     """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory."""
     names = [f"g_c{a}" for a in range(len(stage.domain))]
     flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
     bodies = {}
     for lanes in {1, stage.lanes}:
-        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=known_alignment(plan, device) if stage.stepped else None)
+        known = (known_alignment(plan, device), _streamed(plan, launch, device)) if stage.stepped else (None, None)
+        e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=known[0], streamed=known[1])
         e.given[core] = Value("g_v", core.spec.dtype, lanes)
         store_lines(e, launch, flat)
         bodies[lanes] = indent(e.lines, 1)

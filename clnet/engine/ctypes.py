@@ -50,13 +50,15 @@ def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> s
     return raw
 
 
-def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> str:
-    """A statement that writes a register value; `cast` where the place is aligned to the vector."""
+def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool = False, past: bool = False) -> str:
+    """A statement that writes a register value; `cast` where the place is aligned to the vector, `past` where it is and caches are passed by."""
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
         return f"vstore_half_rte({value}, {at}, {pointer});" if lanes == 1 else f"store_half_{lanes}({value}, {where});"
     if dtype == "bfloat16":
         value = f"to_bfloat16_{lanes}({value})"
+    if past and lanes > 1:
+        return f"__builtin_nontemporal_store({value}, (__global {vector(STORAGE[dtype], lanes)}*)({where}));"
     if cast and lanes > 1:
         return f"*(__global {vector(STORAGE[dtype], lanes)}*)({where}) = {value};"
     return f"{pointer}[{at}] = {value};" if lanes == 1 else f"vstore{lanes}({value}, 0, {where});"

@@ -100,12 +100,13 @@ class Emitter:
     """Emits into `lines`; `functions` collects the inline functions of the ops used.
 
     With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and written
-    through pointers to vectors; the lane variable must count in steps of `lanes`.
+    through pointers to vectors; the lane variable must count in steps of `lanes`. With `streamed` (alike), aligned vectors are written
+    past the caches.
     """
 
     def __init__(self, params: Params, functions: dict[str, str], in_memory: Any, lane: str = "", lanes: int = 1, prefix: str = "t",
-                 alignment: Callable[[Node], int] | None = None) -> None:
-        self.alignment = alignment
+                 alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None) -> None:
+        self.alignment, self.streamed = alignment, streamed
         self.params, self.functions, self.in_memory = params, functions, in_memory
         self.lane, self.lanes, self.prefix = lane, lanes, prefix
         self.lines: list[str] = []
@@ -149,10 +150,10 @@ class Emitter:
     def _moves(self, *exprs: Expr) -> bool:
         return any(self.lane in variables(e) for e in exprs)
 
-    def aligned(self, node: Node, start: int, flat: Expr) -> bool:
+    def aligned(self, alignment: Callable[[Node], int] | None, node: Node, start: int, flat: Expr) -> bool:
         """Whether the vector at element `start` + `flat` of node's memory is known to begin at a multiple of its size."""
         steps = (flat.const, *(c for a, c in flat.terms.items() if a.name != self.lane))
-        return self.alignment is not None and math.gcd(self.alignment(node), start, *steps) % self.lanes == 0
+        return alignment is not None and math.gcd(alignment(node), start, *steps) % self.lanes == 0
 
     # --- loads
     def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
@@ -166,7 +167,7 @@ class Emitter:
         if self.lanes == 1 or (step == 0 and not moving_guard):
             return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
         if step == 1 and not moving_guard:
-            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, self.aligned(node, start, flat)), dtype, self.lanes, guards)
+            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, self.aligned(self.alignment, node, start, flat)), dtype, self.lanes, guards)
         return self._lanewise(pointer, flat, dtype, guards)
 
     def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:

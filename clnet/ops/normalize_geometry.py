@@ -30,7 +30,7 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
     macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
-    return [Stage("rows", macros, (-(-rows // chunk),), (1,), domain=domain, lanes=_lanes(device, n))]
+    return [Stage("rows", macros, (-(-rows // chunk),), (1,), domain=domain, lanes=_lanes(device, n), stepped=True)]
 
 
 def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines: Any) -> Any:

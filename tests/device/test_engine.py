@@ -344,3 +344,14 @@ def test_an_op_without_a_kernel_falls_back_and_says_so(engine):
 
 def test_tensors_show_what_they_are():
     assert "float32[2, 2]" in repr(Tensor(None, (), {}, tensor(np.zeros((2, 2), np.float32)).spec))
+
+
+@pytest.mark.parametrize("rows, n", [(2100, 1024), (2099, 1023), (300, 7000)])
+def test_results_larger_than_a_cache_are_written_past_it(engine, rows, n):
+    """Whole vectors only: rows of odd length, and slices that begin between two vectors, are stored as ever."""
+    x = tensor(normal(rows, n))
+    soft, line = F.softmax(x), F.concat([x[:, :5], x * 2.0], 1)
+    agree(soft, line, F.exp(x) + 1.0, tol=1e-5)
+    past = "__builtin_nontemporal_store" in repr(clnet.explain(soft).plan.steps)
+    assert past == (engine.device.runtime == "intel" and n % engine.device.vector_width == 0)
+    assert "__builtin_nontemporal_store" not in repr(clnet.explain(F.softmax(tensor(normal(30, 1024)))).plan.steps)
