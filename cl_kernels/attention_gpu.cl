@@ -1,15 +1,24 @@
-// attention_gpu: attention of attention.cl on GPUs, portable: work-groups and local memory, one element a load.
+// attention_gpu: attention of attention.cl on GPUs, portable: work-groups and local memory, float32.
 //
-// Operands, results, macros and formulas as in attention.cl. A work-group of L * L items, L = B / 4, owns a tile of B queries
-// (GRADIENTS 2: of B keys) and walks over tiles of B keys (queries) that are copied into local memory. Item (a, b) has the
-// 4 x 4 scores of rows a, a + L, .. and columns b, b + L, .. in registers, and of each result the rows a + L i and features b + L c.
-//   forward    grid (tiles * L * L, N * H): maximum over the items of a row through local memory; sums are joined at the end
-//   backward   GRADIENTS 1: dq, grid (tiles * L * L, N * H); 2: dk and dv, grid (tiles * L * L, N * HK), all heads of a group
-// Local memory: features are rows of D + 1 (E + 1) elements, so that neighbours in a column are in different banks;
-// forward B * (D + max(D, E) + B + L + 3), backward B * (2 D + 2 E + 2 B + 6) elements. Any D and E; registers grow with them.
+// Operands, results, macros and formulas as in attention.cl. A work-group of LA * LB items owns a tile of OWN = RI * LA queries (GRADIENTS 2: keys)
+// and walks over tiles of WALK = 4 * LB keys (queries) that are copied into local memory. Item (a, b) has the RI x 4 scores of rows a, a + LA, ..
+// and columns b, b + LB, .. in registers, and of each result the rows a + LA i and the features 4 (b + LB c) and three more.
+//   forward    grid (tiles * LA * LB, N * H): maximum over the items of a row through local memory; sums are joined at the end
+//   backward   GRADIENTS 1: owns queries (x: q, w: g), walks over keys (k, v): dq, grid (tiles * LA * LB, N * H). GRADIENTS 2: owns keys (k, v), walks
+//              over the queries of all heads of the group (q, g), scores transposed: dk and dv, grid (tiles * LA * LB, N * HK)
+// Everything is read in vectors of four along the features (of weights: along the walked rows). Rows in local memory are an odd number of vectors
+// long, so that neighbours in a column are in different banks, and filled up with zeros: any D and E; registers grow with E (and D).
+// Local memory in floats, with S(n) = 4 ((n + 3) / 4 | 1): forward OWN S(D) + max(WALK S(D), OWN S(WALK)) + WALK S(E) + OWN S(LB),
+// backward (OWN + WALK) (S(D) + S(E)) + OWN S(WALK).
 
-#ifndef B
-#define B 32                    // queries and keys of a tile, a multiple of 4
+#ifndef RI
+#define RI 8                    // rows of an item
+#endif
+#ifndef LA
+#define LA 8                    // items along the own rows
+#endif
+#ifndef LB
+#define LB 16                   // items along the walked rows, a multiple of 4
 #endif
 #ifndef GRADIENTS
 #define GRADIENTS 1
@@ -17,176 +26,240 @@
 
 #include "include/attention.h"
 
-#define L (B / 4)
-#define ROW(i) (a + L * (i))
-#define COLUMN(j) (b + L * (j))
-#define CD ((D + L - 1) / L)    // features of an item
-#define CE ((E + L - 1) / L)
-#define GRID const size_t item = get_local_id(0), a = item / L, b = item % L, first = get_group_id(0) * B;
+#define OWN (RI * LA)
+#define WALK (4 * LB)
+#define ITEMS (LA * LB)
+#define VECTORS(n) (((n) + 3) / 4)
+#define S(n) (4 * (VECTORS(n) | 1))             // floats from row to row in local memory
+#define PER_ITEM(n) ((VECTORS(n) + LB - 1) / LB) // vectors of features of an item
+#define ROW(i) (a + LA * (i))
+#define COLUMN(j) (b + LB * (j))
+#define AT4(p) (*(__local float4*)(p))
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE);
+#define LOG2E 1.44269504088896340736f
+#define LN2 0.69314718055994530942f
+#define FACTOR ((float)(SCALE) * LOG2E)         // of scores, so that exp2 serves
+#define GRID const uint item = get_local_id(0), a = item / LB, b = item % LB;
 
-// to[B][n + 1] = B rows of from, 0 beyond `valid`
-INLINE void fetch(__local T* to, __global const T* from, const size_t valid, const size_t n, const size_t stride, const size_t step, const size_t item) {
-    for (size_t i = item; i < B * n; i += L * L) to[i / n * (n + 1) + i % n] = i / n < valid ? from[i / n * stride + i % n * step] : 0;
+// to[rows][S(n)] = rows of from, zeros beyond `valid` rows and n features; `whole`: rows are vectors that lie at multiples of four.
+INLINE void fetch(__local float* to, __global const float* from, const uint rows, const uint valid, const uint n, const size_t stride, const size_t step,
+                  const bool whole, const uint item) {
+    for (uint i = item; i < rows * VECTORS(n); i += ITEMS) {
+        const uint r = i / VECTORS(n), c = i % VECTORS(n) * 4;
+        __global const float* p = from + r * stride + c * step;
+        float4 v = 0;
+        if (r < valid) {
+            if (whole) v = *(__global const float4*)p;
+            else {
+                v.x = *p;
+                if (c + 1 < n) v.y = p[step];
+                if (c + 2 < n) v.z = p[2 * step];
+                if (c + 3 < n) v.w = p[3 * step];
+            }
+        }
+        AT4(to + r * S(n) + c) = v;
+    }
 }
+#define WHOLE(align, n, step, strides) ((step) == 1 && ((align) | (n) | (strides)) % 4 == 0)
+#define FETCH_Q(to, rows, h, t0) \
+    fetch(to, q + n * Q_N + (h) * Q_H + (t0) * (size_t)Q_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), D, Q_T, Q_D, WHOLE(Q_ALIGN, D, Q_D, Q_N | Q_H | Q_T), item);
+#define FETCH_G(to, rows, h, t0) \
+    fetch(to, g + n * G_N + (h) * G_H + (t0) * (size_t)G_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), E, G_T, G_E, WHOLE(G_ALIGN, E, G_E, G_N | G_H | G_T), item);
+#define FETCH_K(to, rows, hk, j0) \
+    fetch(to, k + n * K_N + (hk) * K_H + (j0) * (size_t)K_S, rows, min((uint)(rows), (uint)KEYS - (j0)), D, K_S, K_D, WHOLE(K_ALIGN, D, K_D, K_N | K_H | K_S), item);
+#define FETCH_V(to, rows, hk, j0) \
+    fetch(to, v + n * V_N + (hk) * V_H + (j0) * (size_t)V_S, rows, min((uint)(rows), (uint)KEYS - (j0)), E, V_S, V_E, WHOLE(V_ALIGN, E, V_E, V_N | V_H | V_S), item);
 
-// s[i][j] = x[row i] . w[column j]
-INLINE void dots(T s[4][4], __local const T* x, __local const T* w, const size_t n, const size_t a, const size_t b) {
-    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] = 0;
-    for (size_t k = 0; k < n; k++) {
-        T xs[4], ws[4];
-        UNROLL for (int i = 0; i < 4; i++) xs[i] = x[ROW(i) * (n + 1) + k];
-        UNROLL for (int j = 0; j < 4; j++) ws[j] = w[COLUMN(j) * (n + 1) + k];
-        UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] = VFMA(xs[i], ws[j], s[i][j]);
+// s[i][j] = x[row i] . w[column j], over n features
+INLINE void dots(float s[RI][4], __local const float* x, __local const float* w, const uint n, const uint a, const uint b) {
+    UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] = 0;
+    x += a * S(n);
+    w += b * S(n);
+    _Pragma("unroll 4") for (uint k = 0; k < VECTORS(n) * 4; k += 4) {
+        float4 xs[RI], ws[4];
+        UNROLL for (int i = 0; i < RI; i++) xs[i] = *(__local const float4*)(x + LA * i * S(n) + k);
+        UNROLL for (int j = 0; j < 4; j++) ws[j] = *(__local const float4*)(w + LB * j * S(n) + k);
+        UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++)
+            s[i][j] = VFMA(xs[i].w, ws[j].w, VFMA(xs[i].z, ws[j].z, VFMA(xs[i].y, ws[j].y, VFMA(xs[i].x, ws[j].x, s[i][j]))));
     }
 }
 
-// sum[i][c] += weight(row i, k) * x[k][feature c], k < count; a weight is w[row * w_row + k * w_k]
-#define GATHER(sum, C, n, w, w_row, w_k, x, count) \
-    for (size_t k = 0; k < (count); k++) { \
-        T ws[4]; \
-        UNROLL for (int i = 0; i < 4; i++) ws[i] = (w)[ROW(i) * (w_row) + k * (w_k)]; \
-        UNROLL for (int c = 0; c < (C); c++) { \
-            const T f = COLUMN(c) < (n) ? (x)[k * ((n) + 1) + COLUMN(c)] : 0; \
-            UNROLL for (int i = 0; i < 4; i++) sum[i][c] = VFMA(ws[i], f, sum[i][c]); \
-        } \
+// y[i][c] += sum over the WALK rows k of p[row i][k] * x[k][vector b + LB c]; vectors behind the last read that, and are not stored
+INLINE void gather(float4* y, __local const float* p, __local const float* x, const uint n, const uint a, const uint b) {
+    p += a * S(WALK);
+    _Pragma("unroll 4") for (uint k = 0; k < WALK; k += 4) {
+        float4 ps[RI];
+        UNROLL for (int i = 0; i < RI; i++) ps[i] = *(__local const float4*)(p + LA * i * S(WALK) + k);
+        UNROLL for (int c = 0; c < PER_ITEM(n); c++) {
+            __local const float* f = x + k * S(n) + 4 * min(b + LB * c, (uint)VECTORS(n) - 1);
+            const float4 f0 = *(__local const float4*)f, f1 = *(__local const float4*)(f + S(n));
+            const float4 f2 = *(__local const float4*)(f + 2 * S(n)), f3 = *(__local const float4*)(f + 3 * S(n));
+            UNROLL for (int i = 0; i < RI; i++)
+                y[i * PER_ITEM(n) + c] = VFMA((float4)(ps[i].w), f3, VFMA((float4)(ps[i].z), f2, VFMA((float4)(ps[i].y), f1, VFMA((float4)(ps[i].x), f0, y[i * PER_ITEM(n) + c]))));
+        }
     }
-#define CLEAR(sum, C) UNROLL for (int i = 0; i < 4; i++) UNROLL for (int c = 0; c < (C); c++) sum[i][c] = 0;
-#define STORE(sum, C, n, count, factor, start, row) \
-    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int c = 0; c < (C); c++) \
-        if (ROW(i) < (count) && COLUMN(c) < (n)) { EPILOGUE((start) + (row) * (n) + COLUMN(c), sum[i][c] * (factor)); }
-
-// The score of query t and key j with scale and mask; -INFINITY where it may not attend.
-#if MASKED == 1
-#define SCORE(x, t, j) (*(MASK(t, j)) ? (x) * (T)(SCALE) : -INFINITY)
-#elif MASKED == 2
-#define SCORE(x, t, j) ((x) * (T)(SCALE) + *(MASK(t, j)))
+}
+#define CLEAR(y, n) UNROLL for (int i = 0; i < RI * PER_ITEM(n); i++) y[i] = 0;
+#if VW == 4
+#define PUT(at, v) EPILOGUE_V(at, (v));
 #else
-#define SCORE(x, t, j) ((x) * (T)(SCALE))
+#define PUT(at, v) EPILOGUE(at, (v).x); if (f + 1 < n_) EPILOGUE((at) + 1, (v).y); if (f + 2 < n_) EPILOGUE((at) + 2, (v).z); if (f + 3 < n_) EPILOGUE((at) + 3, (v).w);
 #endif
-#define MASK_SCORES(s, t0, j0) \
-    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) { \
-        const size_t t_ = (t0) + ROW(i), j_ = (j0) + COLUMN(j); \
-        s[i][j] = t_ < QUERIES && j_ < limit(t_) ? SCORE(s[i][j], t_, j_) : -INFINITY; \
+// Rows of results from element `start` on; row i of the item is row `row` (an expression of i) of all.
+#define STORE(y, n, count, factor, start, row)                                                             \
+    UNROLL for (int i = 0; i < RI; i++) UNROLL for (int c = 0; c < PER_ITEM(n); c++) {                     \
+        const uint f = 4 * COLUMN(c), n_ = n;                                                              \
+        const float4 v_ = y[i * PER_ITEM(n) + c] * (factor);                                               \
+        if (ROW(i) < (count) && f < n_) { PUT((start) + (row) * (n) + f, v_) }                             \
     }
+
+// The score of query t and key j times log2(e) with scale and mask; -INFINITY where it may not attend.
+#if MASKED == 1
+#define SCORE(x, t, j) (*(MASK(t, j)) ? (x) * FACTOR : -INFINITY)
+#elif MASKED == 2
+#define SCORE(x, t, j) ((x) * FACTOR + *(MASK(t, j)) * LOG2E)
+#else
+#define SCORE(x, t, j) ((x) * FACTOR)
+#endif
+#define SCORES(s, crossed, QUERY, KEY)                                                                     \
+    if (MASKED || (crossed)) {                                                                             \
+        UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                           \
+            const uint t_ = QUERY, j_ = KEY;                                                               \
+            s[i][j] = t_ < QUERIES && j_ < limit(t_) ? SCORE(s[i][j], t_, j_) : -INFINITY;                 \
+        }                                                                                                  \
+    } else                                                                                                 \
+        UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] *= FACTOR;
 
 #if !BACKWARD
 
-__kernel __attribute__((reqd_work_group_size(L * L, 1, 1))) void forward(PARAMS) {
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS) {
     BEGIN
     GRID
-    __local T qs[B * (D + 1)], xs[B * ((D > E ? D : E) + 1)], ps[B * (B + 1)], part[B * (L + 1)];
-    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H, rows = min((size_t)B, QUERIES - first), end = reach(first, B, 0, KEYS);
-    T y[4][CE], maximum[4], sum[4], s[4][4];
-    CLEAR(y, CE)
-    UNROLL for (int i = 0; i < 4; i++) { maximum[i] = -INFINITY; sum[i] = 0; }
-    fetch(qs, q + n * Q_N + h * Q_H + first * Q_T, rows, D, Q_T, Q_D, item);
-    for (size_t j0 = 0; j0 < end; j0 += B) {
-        const size_t block = min((size_t)B, end - j0);
-        fetch(xs, k + n * K_N + h / SHARE * K_H + j0 * K_S, block, D, K_S, K_D, item);
+    __local float qs[OWN * S(D)] __attribute__((aligned(16))), vs[WALK * S(E)] __attribute__((aligned(16)));
+    __local float ks[WALK * S(D) > OWN * S(WALK) ? WALK * S(D) : OWN * S(WALK)] __attribute__((aligned(16))), part[OWN * S(LB)] __attribute__((aligned(16)));
+    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
+    const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
+    const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
+    float4 y[RI * PER_ITEM(E)];
+    float maximum[RI], sum[RI], s[RI][4];
+    CLEAR(y, E)
+    UNROLL for (int i = 0; i < RI; i++) { maximum[i] = -INFINITY; sum[i] = 0; }
+    FETCH_Q(qs, OWN, h, first)
+    for (uint j0 = 0; j0 < end; j0 += WALK) {
+        FETCH_K(ks, WALK, h / SHARE, j0)
+        FETCH_V(vs, WALK, h / SHARE, j0)
         SYNC
-        dots(s, qs, xs, D, a, b);
-        MASK_SCORES(s, first, j0)
-        UNROLL for (int i = 0; i < 4; i++) part[ROW(i) * (L + 1) + b] = fmax(fmax(s[i][0], s[i][1]), fmax(s[i][2], s[i][3]));
+        dots(s, qs, ks, D, a, b);
+        SCORES(s, j0 + WALK > open, first + ROW(i), j0 + COLUMN(j))
+        UNROLL for (int i = 0; i < RI; i++) part[ROW(i) * S(LB) + b] = fmax(fmax(s[i][0], s[i][1]), fmax(s[i][2], s[i][3]));
         SYNC
-        fetch(xs, v + n * V_N + h / SHARE * V_H + j0 * V_S, block, E, V_S, V_E, item);
-        UNROLL for (int i = 0; i < 4; i++) {
-            T now = maximum[i];
-            for (int l = 0; l < L; l++) now = fmax(now, part[ROW(i) * (L + 1) + l]);
-            const T base = finite_or_0(now), less = now > maximum[i] && maximum[i] != -INFINITY ? exp(finite_or_0(maximum[i]) - base) : 1;
+        UNROLL for (int i = 0; i < RI; i++) {
+            float4 tops = maximum[i];
+            UNROLL for (int l = 0; l < LB; l += 4) tops = fmax(tops, AT4(part + ROW(i) * S(LB) + l));
+            const float now = fmax(fmax(tops.x, tops.y), fmax(tops.z, tops.w)), base = now == -INFINITY ? 0 : now;
+            const float less = exp2(maximum[i] - base);
             maximum[i] = now;
-            sum[i] *= less;
-            UNROLL for (int c = 0; c < CE; c++) y[i][c] *= less;
+            float more = 0;
             UNROLL for (int j = 0; j < 4; j++) {
-                const T p = exp(s[i][j] - base);
-                ps[ROW(i) * (B + 1) + COLUMN(j)] = p;
-                sum[i] += p;
+                const float p = exp2(s[i][j] - base);
+                ks[ROW(i) * S(WALK) + COLUMN(j)] = p;
+                more += p;
             }
+            sum[i] = VFMA(sum[i], less, more);
+            UNROLL for (int c = 0; c < PER_ITEM(E); c++) y[i * PER_ITEM(E) + c] *= less;
         }
         SYNC
-        GATHER(y, CE, E, ps, B + 1, 1, xs, block)
+        gather(y, ks, vs, E, a, b);
         SYNC
     }
-    UNROLL for (int i = 0; i < 4; i++) part[ROW(i) * (L + 1) + b] = sum[i];
+    UNROLL for (int i = 0; i < RI; i++) part[ROW(i) * S(LB) + b] = sum[i];
     SYNC
-    UNROLL for (int i = 0; i < 4; i++) {
-        T total = 0;
-        for (int l = 0; l < L; l++) total += part[ROW(i) * (L + 1) + l];
+    UNROLL for (int i = 0; i < RI; i++) {
+        float total = 0;
+        for (int l = 0; l < LB; l++) total += part[ROW(i) * S(LB) + l];
+        const float lse = total == 0 ? 0 : (maximum[i] + log2(total)) * LN2;
         total = total == 0 ? 1 : total;
-        UNROLL for (int c = 0; c < CE; c++) y[i][c] /= total;
-        if (b == 0 && ROW(i) < rows) { EPILOGUE(LSE_AT + (n * QUERIES + first + ROW(i)) * H + h, finite_or_0(maximum[i]) + log(total)); }
+        UNROLL for (int c = 0; c < PER_ITEM(E); c++) y[i * PER_ITEM(E) + c] /= total;
+        if (b == 0 && ROW(i) < rows) { EPILOGUE(LSE_AT + (n * QUERIES + first + ROW(i)) * H + h, lse); }
     }
-    STORE(y, CE, E, rows, 1, 0, (n * QUERIES + first + ROW(i)) * H + h)
+    STORE(y, E, rows, 1.0f, 0, (n * QUERIES + first + ROW(i)) * H + h)
 }
 
 #else
 
-#if GRADIENTS == 2
-#define KEEP_P(at, p) ps[at] = p;
-#else
-#define KEEP_P(at, p)
-#endif
-// p and ds of B queries from t0 and B keys from j0, each item its 4 x 4
-#define SLOPE(t0, j0) \
-    T s[4][4], w[4][4]; \
-    dots(s, qs, ks, D, a, b); \
-    dots(w, gs, vs, E, a, b); \
-    MASK_SCORES(s, t0, j0) \
-    UNROLL for (int i = 0; i < 4; i++) { \
-        const bool there = (t0) + ROW(i) < QUERIES; \
-        const size_t t = there ? (t0) + ROW(i) : 0; \
-        const T up = lse[n * L_N + h * L_H + t * L_T], less = delta[n * A_N + h * A_H + t * A_T]; \
-        UNROLL for (int j = 0; j < 4; j++) { \
-            const T x = s[i][j] - up, p = there ? exp(x > MOST ? MOST : x) : 0; \
-            KEEP_P(ROW(i) * (B + 1) + COLUMN(j), p) \
-            ds[ROW(i) * (B + 1) + COLUMN(j)] = there ? p * (w[i][j] - less) : 0; \
-        } \
+// p, in s, and its cotangent ds, in w, of the own rows and the walked ones, each item its RI x 4
+#define SLOPE(crossed, QUERY, KEY, UP, LESS)                                                               \
+    dots(s, xs, xt, D, a, b);                                                                              \
+    dots(w, ws, wt, E, a, b);                                                                              \
+    SCORES(s, crossed, QUERY, KEY)                                                                         \
+    UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                               \
+        s[i][j] = exp2(fmin(s[i][j] - (UP), MOST * LOG2E));                                                \
+        w[i][j] = s[i][j] * (w[i][j] - (LESS));                                                            \
     }
-#define FETCH_QUERIES(t0) \
-    fetch(qs, q + n * Q_N + h * Q_H + (t0) * Q_T, QUERIES - (t0), D, Q_T, Q_D, item); \
-    fetch(gs, g + n * G_N + h * G_H + (t0) * G_T, QUERIES - (t0), E, G_T, G_E, item);
-#define FETCH_KEYS(j0, hk) \
-    fetch(ks, k + n * K_N + (hk) * K_H + (j0) * K_S, KEYS - (j0), D, K_S, K_D, item); \
-    fetch(vs, v + n * V_N + (hk) * V_H + (j0) * V_S, KEYS - (j0), E, V_S, V_E, item);
+#define KEEP(s) UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) ps[ROW(i) * S(WALK) + COLUMN(j)] = s[i][j];
 
-__kernel __attribute__((reqd_work_group_size(L * L, 1, 1))) void backward(PARAMS) {
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS) {
     BEGIN
     GRID
-    __local T qs[B * (D + 1)], gs[B * (E + 1)], ks[B * (D + 1)], vs[B * (E + 1)], ds[B * (B + 1)];
+    __local float xs[OWN * S(D)] __attribute__((aligned(16))), ws[OWN * S(E)] __attribute__((aligned(16))), ps[OWN * S(WALK)] __attribute__((aligned(16)));
+    __local float xt[WALK * S(D)] __attribute__((aligned(16))), wt[WALK * S(E)] __attribute__((aligned(16)));
+    float4 dx[RI * PER_ITEM(D)];
+    float s[RI][4], w[RI][4];
+    CLEAR(dx, D)
 #if GRADIENTS == 1
-    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H, end = reach(first, B, 0, KEYS);
-    T dq[4][CD];
-    CLEAR(dq, CD)
-    FETCH_QUERIES(first)
-    for (size_t j0 = 0; j0 < end; j0 += B) {
-        FETCH_KEYS(j0, h / SHARE)
+    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
+    const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
+    const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
+    float up[RI], less[RI];
+    UNROLL for (int i = 0; i < RI; i++) {
+        const size_t t = first + min(ROW(i), rows - 1);
+        up[i] = lse[n * L_N + h * L_H + t * L_T] * LOG2E;
+        less[i] = delta[n * A_N + h * A_H + t * A_T];
+    }
+    FETCH_Q(xs, OWN, h, first)
+    FETCH_G(ws, OWN, h, first)
+    for (uint j0 = 0; j0 < end; j0 += WALK) {
+        FETCH_K(xt, WALK, h / SHARE, j0)
+        FETCH_V(wt, WALK, h / SHARE, j0)
         SYNC
-        SLOPE(first, j0)
+        SLOPE(j0 + WALK > open, first + ROW(i), j0 + COLUMN(j), up[i], less[i])
+        KEEP(w)
         SYNC
-        GATHER(dq, CD, D, ds, B + 1, 1, ks, min((size_t)B, KEYS - j0))
+        gather(dx, ps, xt, D, a, b);
         SYNC
     }
-    STORE(dq, CD, D, QUERIES - first, (T)(SCALE), 0, (n * QUERIES + first + ROW(i)) * H + h)
+    STORE(dx, D, rows, (float)(SCALE), 0, (n * QUERIES + first + ROW(i)) * H + h)
 #else
-    __local T ps[B * (B + 1)];
+    float4 dw[RI * PER_ITEM(E)];
+    CLEAR(dw, E)
     const size_t n = get_global_id(1) / HK, hk = get_global_id(1) % HK;
-    T dk[4][CD], dv[4][CE];
-    CLEAR(dk, CD)
-    CLEAR(dv, CE)
-    FETCH_KEYS(first, hk)
+    const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
+    FETCH_K(xs, OWN, hk, first)
+    FETCH_V(ws, OWN, hk, first)
     for (size_t h = hk * SHARE; h < (hk + 1) * SHARE; h++)
-        for (size_t t0 = 0; t0 < QUERIES; t0 += B) {
-            if (!reach(t0, B, first, B)) continue;
-            FETCH_QUERIES(t0)
+        for (uint t0 = 0; t0 < QUERIES; t0 += WALK) {
+            if (!reach(t0, WALK, first, OWN)) continue;
+            FETCH_Q(xt, WALK, h, t0)
+            FETCH_G(wt, WALK, h, t0)
+            float up[4], less[4];
+            UNROLL for (int j = 0; j < 4; j++) {
+                const size_t t = min(t0 + COLUMN(j), (uint)QUERIES - 1);
+                up[j] = lse[n * L_N + h * L_H + t * L_T] * LOG2E;
+                less[j] = delta[n * A_N + h * A_H + t * A_T];
+            }
             SYNC
-            SLOPE(t0, first)
+            SLOPE(t0 + WALK > QUERIES || limit(t0) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
+            KEEP(s)
             SYNC
-            GATHER(dv, CE, E, ps, 1, B + 1, gs, min((size_t)B, QUERIES - t0))
-            GATHER(dk, CD, D, ds, 1, B + 1, qs, min((size_t)B, QUERIES - t0))
+            gather(dw, ps, wt, E, a, b);
+            SYNC
+            KEEP(w)
+            SYNC
+            gather(dx, ps, xt, D, a, b);
             SYNC
         }
-    STORE(dk, CD, D, KEYS - first, (T)(SCALE), DK_AT, (n * KEYS + first + ROW(i)) * HK + hk)
-    STORE(dv, CE, E, KEYS - first, 1, DV_AT, (n * KEYS + first + ROW(i)) * HK + hk)
+    STORE(dx, D, rows, (float)(SCALE), DK_AT, (n * KEYS + first + ROW(i)) * HK + hk)
+    STORE(dw, E, rows, 1.0f, DV_AT, (n * KEYS + first + ROW(i)) * HK + hk)
 #endif
 }
 

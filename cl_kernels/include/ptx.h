@@ -2,6 +2,7 @@
 //
 //   local_at                       place in local memory, in bytes; LOCAL_AT(p): that of a __local pointer
 //   COPY_ASYNC(to, from, bytes)    16 bytes from global memory on their way into local memory; bytes 0: zeros, nothing is read. COPY_ASYNC_4: 4 bytes
+//   PUT(at, v)                     16 bytes, a uint4, into local memory
 //   COPY_COMMIT, COPY_WAIT(n)      ends a group of copies; waits until all groups but the last n are there. A barrier makes others' copies visible
 //   LDMATRIX(r, at)                four 8 x 8 matrices of 16-bit elements, matrix i's rows of 16 bytes at the places given by lanes 8i .. 8i + 7:
 //                                  lane l has elements 2 (l % 4) and the next of row l / 4 in r[i]. LDMATRIX_T: each matrix transposed
@@ -25,6 +26,10 @@ INLINE local_at local_address(__local void* p) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"((ulong)(from)), "r"((uint)(bytes)) : "memory")
 #define COPY_ASYNC_4(to, from, bytes) \
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"((ulong)(from)), "r"((uint)(bytes)) : "memory")
+#define PUT(at, v) put_16(at, v)
+INLINE void put_16(const local_at at, const uint4 v) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
 #define COPY_COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
 #define COPY_WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory");
 

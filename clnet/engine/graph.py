@@ -145,6 +145,8 @@ class _Builder:
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
             if t.op.name in READS_NARROW and (narrow := self.narrow(t)) is not None:
                 return None if t.dtype == "float32" else narrow
+            if t.op.name in WIDENS:
+                return None
             return record(t.op, tuple(self.widened(i) if i.dtype in NARROW else i for i in t.inputs), t.attrs).astype(t.dtype)
         if t.op.name == "cast" and (t.dtype in NARROW or t.inputs[0].dtype in NARROW):
             return self.sunk(t)
@@ -160,7 +162,9 @@ COPY = "copy"
 # Views below which a cast may be made: of the same elements, or (PARTS) of a leaf that is rounded as one.
 SINKS, PARTS = {"permute", "reshape", "expand"}, {"crop", "after"}
 # Kernels that can read 16-bit operands themselves, on some devices; the others get float32.
-READS_NARROW: set[str] = {"matmul", "conv", "conv_data_gradient", "conv_weight_gradient"}
+READS_NARROW: set[str] = {"matmul", "conv", "conv_data_gradient", "conv_weight_gradient", "attention", "attention_gradient"}
+# Ops whose formula says itself what is rounded where operands are narrow.
+WIDENS: set[str] = {"attention", "attention_gradient"}
 # Kernels that take operands as strided views; the others get contiguous arrays.
 STRIDED: set[str] = {"matmul", "attention", "masked_attention", "attention_gradient", "masked_attention_gradient"}
 

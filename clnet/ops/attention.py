@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import Case, composite
+from ..precision import current_precision
 from ..spec import promote
 from ..tensor import Tensor, as_tensor, evaluate_formula
 from .attention_geometry import backward_stages, forward_stages
@@ -33,7 +34,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     q (N, H, T, d), k (N, Hk, S, d), v (N, Hk, S, e) -> (N, H, T, e); query head h reads key head h // (H / Hk).
     mask    bool (True: may attend) or float (added to the scores), broadcasts to (N, H, T, S)
     causal  position t attends to positions up to t + S − T, so that a cache of S − T earlier keys fits in front
-    A row with nothing to attend to gives zeros.
+    A row with nothing to attend to gives zeros. 16-bit operands, and float32 ones in precision "bf16" or "fp16", are multiplied on tensor cores
+    where there are any (without a mask; d and e 32, 64 or 128; sums and softmax in float32); else in float32.
     One launch forward and one or two backward; the weights (T × S) are in no memory but for the gradient of a float mask.
     Paper: Vaswani et al. 2017, arXiv:1706.03762; grouped queries: Ainslie et al. 2023, arXiv:2305.13245;
     online softmax: Dao et al. 2022, arXiv:2205.14135.
@@ -41,14 +43,21 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
     _check(q, k, v)
     dtype = promote(q.dtype, k.dtype, v.dtype)
-    q, k, v = (cast(x, "float32" if dtype in NARROW else dtype) for x in (q, k, v))  # lse takes more digits than a narrow type has
-    attrs = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else float(scale))
+    q, k, v = (cast(x, "float32" if dtype in NARROW and mask is not None else dtype) for x in (q, k, v))
+    attrs: dict[str, Any] = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else float(scale))
     if mask is None:
-        flat = _attention(q, k, v, **attrs)
+        flat = _attention(q, k, v, **attrs, **_arithmetic(dtype))
     else:
         mask = _mask(as_tensor(mask), (*q.shape[:3], k.shape[2]))
         flat = _masked_attention(q, k, v, mask if mask.dtype == "bool" else cast(mask, q.dtype), **attrs)
     return cast(_rows(flat, 0, (*q.shape[:3], v.shape[3])), dtype)
+
+
+def _arithmetic(dtype: str) -> dict[str, str]:
+    """Attributes where the arithmetic is not that of the dtype, or the result is narrower than float32."""
+    if dtype in NARROW:
+        return dict(narrow=dtype)
+    return dict(precision=current_precision()) if dtype == "float32" and current_precision() != "fp32" else {}
 
 
 def attention_scores(q: Tensor, k: Tensor, scale: float | None = None) -> Tensor:
@@ -100,6 +109,18 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: fl
     return concat([_flat(y), _flat(base + log(where(equal(total, 0.0), 1.0, total)))])
 
 
+def _wide(x: Tensor) -> Tensor:
+    return cast(x, "float32") if x.dtype in NARROW else x
+
+
+def _narrowed(q: Tensor, k: Tensor, v: Tensor, narrow: str, causal: bool, scale: float) -> Tensor:
+    """The result rounded to a type that has too few digits for lse: that stands as the rounded one, and the rest."""
+    flat = _attention(_wide(q), _wide(k), _wide(v), causal=causal, scale=scale)
+    lse = flat[flat.size - math.prod(q.shape[:3]) :]
+    lead = cast(lse, narrow)
+    return concat([cast(flat[: flat.size - lse.size], narrow), lead, cast(lse - cast(lead, lse.dtype), narrow)])
+
+
 def _slope(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     """(p, ds): the weights e^min(x − lse, MOST), and the cotangent p · (g vᵀ − δ) of the scores x."""
     n, t, h = lse.shape
@@ -108,6 +129,8 @@ def _slope(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tenso
 
 
 def _backward(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
+    if q.dtype in NARROW:
+        return cast(_attention_gradient(*map(_wide, (g, lse, delta, q, k, v)), causal=causal, scale=scale), q.dtype)
     p, ds = (_grouped(x, k) for x in _slope(g, lse, delta, q, k, v, mask, causal, scale))
     dq = reshape(matmul(ds, k), q.shape) * scale
     dk = matmul(transpose(ds), _grouped(q, k)) * scale
@@ -118,9 +141,13 @@ def _pull(g: Tensor, flat: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, a
     """Cotangents of q, k, v (and a float mask) from that of (y, lse); ∂ lse / ∂ scores = p, so its cotangent joins δ = Σ g y."""
     n, h, t, _ = q.shape
     e = v.shape[3]
-    end, line = n * t * h * e, (n, t, h)
-    lse = reshape(flat[end:], line)
-    delta = sum(reshape(g[:end], (*line, e)) * reshape(flat[:end], (*line, e)), -1) - reshape(g[end:], line)
+    count = n * t * h
+    end, line = count * e, (n, t, h)
+
+    lse = reshape(_wide(flat[end : end + count]), line)
+    if attrs.pop("narrow", ""):
+        lse = lse + reshape(_wide(flat[end + count :]), line)
+    delta = sum(_wide(reshape(g[:end], (*line, e))) * _wide(reshape(flat[:end], (*line, e))), -1) - reshape(_wide(g[end : end + count]), line)
     given = (_rows(g, 0, (n, h, t, e)), lse, delta, q, k, v)
     out = _attention_gradient(*given, **attrs) if mask is None else _masked_attention_gradient(*given, mask, **attrs)
     dk_at = q.size
@@ -151,9 +178,10 @@ GRADIENT_NAMES = ("g", "lse", "delta", *NAMES)
 
 
 @composite("n h t d, n k s d, n k s e -> f", cl="attention.cl", samples=lambda: _samples(False, False))
-def _attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> Any:
-    """(y, lse) of attention, flat: softmax(s q kᵀ) v per head as (N, T, H, e), then ln Σ e^(s q kᵀ) as (N, T, H)"""
-    return _forward(q, k, v, None, causal, scale)
+def _attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float, precision: str = "fp32", narrow: str = "") -> Any:
+    """(y, lse) of attention, flat: softmax(s q kᵀ) v per head as (N, T, H, e), then ln Σ e^(s q kᵀ) as (N, T, H); rounded if `narrow`,
+    lse then in two parts, (N, T, H) each: rounded, and the rest"""
+    return _narrowed(q, k, v, narrow, causal, scale) if narrow else _forward(q, k, v, None, causal, scale)
 
 
 @composite("n h t d, n k s d, n k s e, n h t s -> f", cl="attention.cl", samples=lambda: _samples(True, False))
@@ -163,7 +191,7 @@ def _masked_attention(q: Any, k: Any, v: Any, mask: Any, *, causal: bool, scale:
 
 
 @composite("n h t e, n t h, n t h, n h t d, n k s d, n k s e -> f", cl="attention.cl", samples=lambda: _samples(False, True))
-def _attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> Any:
+def _attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float, precision: str = "fp32") -> Any:
     """(dq, dk, dv), flat, rows as (N, T, H, features): p = e^(s q kᵀ − lse), ds = p (g vᵀ − δ), dq = s ds k, dk = s dsᵀ q, dv = pᵀ g"""
     return _backward(g, lse, delta, q, k, v, None, causal, scale)
 

@@ -8,26 +8,34 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..engine.tune import tuned as lookup
+from . import attention_tensor_geometry
+
 PRIVATE = 112 * 1024  # [floats] blocks of a work-item on a CPU: what leaves half of a 1 MB second-level cache free
 KEEP = 48 * 1024  # [floats] of them for the gradient of queries, up to which one pass over the keys gives all three gradients
 BLOCK = 64  # queries and keys of a block of the gradients
 KEYS = 256  # keys of a block forward
 CHUNK = 256  # queries of a work-item forward
-TILE = 32  # queries and keys of a work-group's tile on a GPU: 64 items; wider features take smaller ones
+# RI, LA, LB of attention_gpu.cl: what local memory has room for; wide features take small ones
+TILES = ((8, 8, 16), (4, 8, 16), (4, 8, 8), (4, 4, 4), (2, 4, 4))
 WIDEST = 256  # features of a head: beyond, blocks and registers run out
 AXES = {"q": ("N", "H", "T", "D"), "k": ("N", "H", "S", "D"), "v": ("N", "H", "S", "E"), "mask": ("N", "H", "T", "S"),
         "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H")}
 PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A"}
 
 
-def forward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> Any:
-    """One launch of `forward`; None (the formula) where operands are not float32 or an axis is empty."""
+def forward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float, precision: str = "fp32", narrow: str = "") -> Any:
+    """One launch of `forward`; None (the formula) where there is no kernel for the operands' types or sizes, or an axis is empty."""
     from ..engine.codegen import Stage
 
-    if not _suits(device, operands):
-        return None
     n, h, t, d, _, s, e = _sizes(operands)
     at = n * t * h * e
+    if arithmetic := attention_tensor_geometry.suits(device, operands, scale, precision):
+        macros = dict(_macros(device, operands, causal, scale), BACKWARD=0, LSE_AT=f"{at}ul", SPLIT=int(bool(narrow)))
+        parts = 2 if narrow else 1
+        return attention_tensor_geometry.stages(device, "forward", operands, macros, [("forward", t, n * h, {})], (at + parts * n * h * t,), arithmetic)
+    if not _suits(device, operands):
+        return None
     if device.kind == "gpu":
         return [_gpu_stage(device, "forward", operands, causal, scale, t, n * h, (at + n * h * t,), LSE_AT=f"{at}ul")]
     mr, nr = _tile(device)
@@ -39,15 +47,19 @@ def forward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: f
     return [Stage("forward", macros, (-(-t // chunk), n * h), (1, 1), domain=(at + n * h * t,), lanes=device.vector_width)]
 
 
-def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float) -> Any:
+def backward_stages(device: Any, operands: dict[str, Any], causal: bool, scale: float, precision: str = "fp32") -> Any:
     """One launch of `backward`, or two where heads are few or long: one for the queries' gradient, one for the keys' and values'."""
     from ..engine.codegen import Stage
 
-    if not _suits(device, operands):
-        return None
     n, h, t, d, hk, s, e = _sizes(operands)
     at, end = n * t * h * d, n * t * h * d + n * s * hk * (d + e)
     places = dict(DK_AT=f"{at}ul", DV_AT=f"{at + n * s * hk * d}ul")
+    if arithmetic := attention_tensor_geometry.suits(device, operands, scale, precision):
+        macros = dict(_macros(device, operands, causal, scale), BACKWARD=1, **places)
+        passes = [("queries", t, n * h, dict(GRADIENTS=1)), ("keys", s, n * hk, dict(GRADIENTS=2))]
+        return attention_tensor_geometry.stages(device, "backward", operands, macros, passes, (end,), arithmetic)
+    if not _suits(device, operands):
+        return None
     if device.kind == "gpu":
         return [_gpu_stage(device, "backward", operands, causal, scale, length, groups, (end,), GRADIENTS=which, **places)
                 for which, length, groups in ((1, t, n * h), (2, s, n * hk))]
@@ -72,12 +84,33 @@ def _gpu_stage(device: Any, kernel: str, operands: dict[str, Any], causal: bool,
     from ..engine.codegen import Stage
 
     _, _, _, d, _, _, e = _sizes(operands)
-    tile = TILE
-    while tile > 8 and 4 * tile * (2 * d + 2 * e + 2 * tile + 6) > device.local_memory:
-        tile //= 2
-    items = (tile // 4) ** 2
-    defines = dict(_macros(device, operands, causal, scale), BACKWARD=int(kernel == "backward"), B=tile, **macros)
-    return Stage(kernel, defines, (-(-length // tile) * items, heads), (items, 1), domain=domain, file="attention_gpu.cl", final=True)
+    ri, la, lb = next((t for t in _tiles(device) if _local_floats(kernel, d, e, *t) * 4 <= _room(device)), TILES[-1])
+    defines = dict(_macros(device, operands, causal, scale), BACKWARD=int(kernel == "backward"), RI=ri, LA=la, LB=lb, **macros)
+    whole = d % 4 == 0 and e % 4 == 0
+    return Stage(kernel, defines, (-(-length // (ri * la)) * la * lb, heads), (la * lb, 1), domain=domain, file="attention_gpu.cl", final=True,
+                 lanes=4 if whole else 1, stepped=whole)
+
+
+def _tiles(device: Any) -> Any:
+    """Tiles of a work-group on a GPU, the largest first."""
+    return lookup(device, "attention_gpu").get("tiles", TILES)
+
+
+def _room(device: Any) -> int:
+    """Bytes of local memory of a work-group. What NVIDIA reports is what arguments may take; arrays of a kernel may be larger."""
+    return 99 * 1024 if device.inline_ptx and device.compute_capability >= 80 else int(device.local_memory)
+
+
+def _local_floats(kernel: str, d: int, e: int, ri: int, la: int, lb: int) -> int:
+    """As attention_gpu.cl says."""
+
+    def row(n: int) -> int:
+        return 4 * (-(-n // 4) | 1)
+
+    own, walk = ri * la, 4 * lb
+    if kernel == "forward":
+        return own * row(d) + max(walk * row(d), own * row(walk)) + walk * row(e) + own * row(lb)
+    return (own + walk) * (row(d) + row(e)) + own * row(walk)
 
 
 def _suits(device: Any, operands: dict[str, Any]) -> bool:

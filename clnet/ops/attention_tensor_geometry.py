@@ -1,0 +1,67 @@
+"""Attention on tensor cores (attention_tensor.cl): for which devices and operands, with which tiles.
+
+Pure Python, no OpenCL. Sizes in elements unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..engine.tune import tuned as lookup
+from .matmul_tensor_geometry import NARROW
+
+AMPERE = 80  # mma.sync with bfloat16 and asynchronous copies begin there
+FEATURES = (32, 64, 128)
+PIECE = 8  # elements of 16 bytes
+AXES = {"q": "NHTD", "k": "NHSD", "v": "NHSE", "g": "NHTE"}
+# WARPS, MI, BN, STAGES, HOLD of attention_tensor.cl; by kernel and the larger number of features
+TUNED: dict[str, Any] = {
+    "forward 32": (4, 2, 64, 2, 1), "forward 64": (4, 2, 64, 2, 1), "forward 128": (8, 1, 64, 2, 1),
+    "queries 32": (4, 1, 64, 2, 1), "queries 64": (4, 1, 64, 2, 1), "queries 128": (8, 1, 32, 2, 0),
+    "keys 32": (4, 1, 64, 2, 1), "keys 64": (4, 1, 64, 2, 1), "keys 128": (8, 1, 32, 2, 0),
+}
+
+
+def suits(device: Any, operands: dict[str, Any], scale: float, precision: str) -> str:
+    """The arithmetic, bf16 or fp16, or "" where the device has no such instructions, or the operands ask for another kernel."""
+    ours = [o for name, o in operands.items() if name in AXES]
+    types = {o.dtype for o in ours}
+    arithmetic = NARROW.get(ours[0].dtype, precision if types == {"float32"} else "")
+    fits = len(types) == 1 and "mask" not in operands and all(o.shape[3] in FEATURES and math.prod(o.shape) for o in ours)
+    able = device.inline_ptx and device.compute_capability >= AMPERE
+    return arithmetic if able and fits and scale > 0 and arithmetic in NARROW.values() else ""
+
+
+def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str, Any], passes: list[tuple[str, int, int, dict[str, Any]]],
+           domain: tuple[int, ...], arithmetic: str) -> list[Any]:
+    """A launch for each of `passes` (entry of TUNED, length, heads, more macros), after one that packs what cannot be copied as it lies."""
+    from ..engine.codegen import Stage
+
+    tiles = {**TUNED, **lookup(device, "attention_tensor")}
+    narrow = next(iter(operands.values())).dtype in NARROW
+    packed = {name: o for name, o in operands.items() if name in AXES and not (narrow and _whole(o))}
+    scratch = {f"packed_{name}": 2 * math.prod(o.shape) for name, o in packed.items()}
+    common = {**macros, "PRECISION": arithmetic.upper(), "NARROW": int(narrow), "BATCH": operands["q"].shape[0],
+              **{f"PACK_{name.upper()}": int(name in packed) for name in AXES}}
+    found = []
+    if packed:
+        items = sum(math.prod(o.shape) // PIECE for o in packed.values())
+        found = [Stage("attention_pack", {**common, "VARIANT": "PACK"}, (-(-items // 256) * 256, 1, 1), (256, 1, 1), scratch=scratch, final=False,
+                       file="attention_tensor.cl")]
+    for name, o in packed.items():
+        _, heads, length, features = o.shape
+        strides = (heads * length * features, length * features, features, 1)
+        common.update({f"{name.upper()}_{axis}": s for axis, s in zip(AXES[name], strides, strict=True)})
+    widest = max(operands["q"].shape[3], operands["v"].shape[3])
+    for entry, length, heads, more in passes:
+        warps, mi, bn, depth, hold = tiles[f"{entry} {widest}"]
+        defines = {**common, "VARIANT": 0, "WARPS": warps, "MI": mi, "BN": bn, "STAGES": depth, "HOLD": hold, **more}
+        found.append(Stage(kernel, defines, (-(-length // (16 * warps * mi)) * 32 * warps, heads), (32 * warps, 1), domain=domain, lanes=2, scratch=scratch,
+                           file="attention_tensor.cl", stepped=True, note=f"{arithmetic} on tensor cores"))
+    return found
+
+
+def _whole(operand: Any) -> bool:
+    """Whether its rows of features lie in whole pieces."""
+    return bool(operand.strides[3] == 1 and all(s % PIECE == 0 for n, s in zip(operand.shape[:3], operand.strides[:3], strict=True) if n > 1) and operand.offset % PIECE == 0)
