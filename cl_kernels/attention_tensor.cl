@@ -3,16 +3,13 @@
 // Operands, results and formulas as in attention.cl, without a mask, SCALE > 0, D and E in 32, 64, 128. Products of operands in 16 bits
 // (PRECISION: BF16 or FP16), p and ds rounded to that for theirs; sums, softmax, lse and delta in float32. With NARROW the operands are 16-bit
 // already. With SPLIT lse stands as two elements of 16 bits, the first digits and the rest, N * T * H elements apart.
-// VARIANT says which kernel:
-//   PACK        attention_pack, grid (pieces of 8 elements, 1, 1), local size 256: operands of other types, strides or alignments (PACK_Q, ...) as rows
-//               (N, heads, time, features) of 16-bit elements in packed_q, ...; each 8 elements are one item's
-//   otherwise   grid (tiles * ITEMS, heads), local size ITEMS = 32 * WARPS. A work-group owns ROWS = 16 * WARPS * MI rows of a head, a warp 16 * MI of
-//               them, and walks over tiles of BN rows of the other side, STAGES of which are in local memory or on their way there.
+// Operands of other types, strides or alignments are first packed by attention_pack.cl (PACK_Q, ...: which of them).
+// Grid (tiles * ITEMS, heads), local size ITEMS = 32 * WARPS. A work-group owns ROWS = 16 * WARPS * MI rows of a head, a warp 16 * MI of
+// them, and walks over tiles of BN rows of the other side, STAGES of which are in local memory or on their way there.
 //   forward     owns queries, walks over keys: scores, maximum and sum in registers, which then are the left operand of the product with v
 //   backward    GRADIENTS 1: owns queries (q, g), walks over keys (k, v): dq. GRADIENTS 2: owns keys (k, v), walks over the queries of all
 //               heads of the group (q, g): dk, dv, from transposed scores. Nothing is added by two work-groups: every sum has a fixed order.
 // Tiles behind the causal limit are skipped, only those that it crosses are masked; the longest rows of tiles begin first.
-// In local memory a row is pieces of 16 bytes, swapped so that a column of pieces lies in different banks.
 // Local memory: 2 (ROWS (D + E) + STAGES BN (D + E)) + 8 STAGES BN bytes at most.
 
 #ifndef WARPS
@@ -36,182 +33,8 @@
 
 #include "include/attention.h"
 #include "include/ptx.h"
-
-#define PACK 1
-#define BF16 2
-#define FP16 3
-#if PRECISION == FP16
-#define MMA MMA_FP16
-#define PAIR PAIR_FP16
-#else
-#define MMA MMA_BF16
-#define PAIR PAIR_BF16
-#endif
-#if NARROW
-typedef ushort element;         // as it is in memory
-#else
-typedef float element;
-#endif
-
-// Piece of 8 elements, `step` apart.
-INLINE uint4 gathered(__global const element* from, const size_t step) {
-    uint w[4];
-#if NARROW
-    UNROLL for (int i = 0; i < 4; i++) w[i] = from[2 * i * step] | (uint)from[(2 * i + 1) * step] << 16;
-#else
-    UNROLL for (int i = 0; i < 4; i++) w[i] = PAIR(from[2 * i * step], from[(2 * i + 1) * step]);
-#endif
-    return (uint4)(w[0], w[1], w[2], w[3]);
-}
-
-#if VARIANT == PACK
-
-#if NARROW
-#define WHOLE(from) (*(__global const uint4*)(from))
-#else
-INLINE uint4 WHOLE(__global const float* from) {
-    const float4 a = *(__global const float4*)from, b = *(__global const float4*)(from + 4);
-    return (uint4)(PAIR(a.x, a.y), PAIR(a.z, a.w), PAIR(b.x, b.y), PAIR(b.z, b.w));
-}
-#endif
-#define PIECES(heads, length, features) ((size_t)BATCH * (heads) * (length) * ((features) / 8))
-// Piece `at` of an operand if it is one of its; `at` then counts from the next operand's first.
-#define PACK_OPERAND(name, heads, length, features, s_n, s_h, s_t, s_f, align)                             \
-    if (at < PIECES(heads, length, features)) {                                                            \
-        const size_t c = at % ((features) / 8), t = at / ((features) / 8) % (length), h = at / ((features) / 8) / (length) % (heads); \
-        const size_t n = at / ((features) / 8) / (length) / (heads);                                       \
-        __global const element* from = (__global const element*)name + n * (s_n) + h * (s_h) + t * (s_t) + c * 8 * (s_f); \
-        const bool whole = (s_f) == 1 && ((align) | (s_n) | (s_h) | (s_t)) % (16 / sizeof(element)) == 0;  \
-        ((__global uint4*)packed_##name)[at] = whole ? WHOLE(from) : gathered(from, s_f);                  \
-        return;                                                                                            \
-    }                                                                                                      \
-    at -= PIECES(heads, length, features);
-
-__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void attention_pack(PARAMS) {
-    BEGIN
-    size_t at = get_global_id(0);
-#if PACK_Q
-    PACK_OPERAND(q, H, QUERIES, D, Q_N, Q_H, Q_T, Q_D, Q_ALIGN)
-#endif
-#if PACK_K
-    PACK_OPERAND(k, HK, KEYS, D, K_N, K_H, K_S, K_D, K_ALIGN)
-#endif
-#if PACK_V
-    PACK_OPERAND(v, HK, KEYS, E, V_N, V_H, V_S, V_E, V_ALIGN)
-#endif
-#if BACKWARD && PACK_G
-    PACK_OPERAND(g, H, QUERIES, E, G_N, G_H, G_T, G_E, G_ALIGN)
-#endif
-}
-
-#else
-
-#define ITEMS (WARPS * 32)
-#define ROWS (WARPS * 16 * MI)
-#define SYNC barrier(CLK_LOCAL_MEM_FENCE);
-#define SWAP(F) ((F) >= 64 ? lane & 7 : lane >> 1 & 3)
-// The place of piece c of a row, r0 and the lane's r added, in a tile of rows of F elements at `base`; r0 is a multiple of 8, r % 8 is lane % 8.
-#define PIECE(base, r0, r, c, F) ((base) + ((r0) + (r)) * ((F) * 2) + (((c) ^ SWAP(F)) << 4))
-#define LOG2E 1.44269504088896340736f
-#define FACTOR ((float)(SCALE) * LOG2E)         // of scores, so that exp2 serves
-
-// Tile `to` = R rows of F elements from `from`, zeros beyond `valid`, by all items.
-#define FETCH(to, from, stride, R, F, valid, aligned)                                                      \
-    UNROLL for (uint i_ = 0; i_ < (R) * ((F) / 8); i_ += ITEMS) {                                          \
-        const uint e_ = i_ + item, r_ = e_ / ((F) / 8), c_ = e_ % ((F) / 8);                               \
-        if ((R) * ((F) / 8) % ITEMS == 0 || r_ < (R)) {                                                    \
-            const local_at at_ = (to) + r_ * ((F) * 2) + ((c_ ^ ((F) >= 64 ? r_ & 7 : r_ >> 1 & 3)) << 4); \
-            const bool in_ = r_ < (valid);                                                                 \
-            const size_t from_ = (in_ ? r_ * (size_t)(stride) : 0) + c_ * 8;                               \
-            if (aligned) COPY_ASYNC(at_, (from) + from_, in_ ? 16 : 0);                                    \
-            else PUT(at_, in_ ? gathered((__global const element*)(from) + from_, 1) : (uint4)(0));        \
-        }                                                                                                  \
-    }
-
-// y[i][j] += x tileT: x of 16 MI rows as fragments by OWN(i, kk), tile of BN rows of F elements.
-#define TIMES_TILE_T(y, OWN, tile, F)                                                                      \
-    UNROLL for (uint kk = 0; kk < (F) / 16; kk++) {                                                        \
-        uint a_[MI][4];                                                                                    \
-        UNROLL for (uint i = 0; i < MI; i++) { OWN(a_[i], i, kk) }                                         \
-        UNROLL for (uint j = 0; j < BN / 16; j++) {                                                        \
-            uint b_[4];                                                                                    \
-            LDMATRIX(b_, PIECE(tile, j * 16, lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2, F));         \
-            UNROLL for (uint i = 0; i < MI; i++) {                                                         \
-                MMA(y[i][2 * j], a_[i], b_[0], b_[1]);                                                     \
-                MMA(y[i][2 * j + 1], a_[i], b_[2], b_[3]);                                                 \
-            }                                                                                              \
-        }                                                                                                  \
-    }
-// y[i][f] += p tile: p (16 MI x BN, sums of an earlier product) rounded, tile of BN rows of F elements.
-#define TIMES_TILE(y, p, tile, F)                                                                          \
-    UNROLL for (uint kk = 0; kk < BN / 16; kk++) {                                                         \
-        uint a_[MI][4];                                                                                    \
-        UNROLL for (uint i = 0; i < MI; i++) {                                                             \
-            a_[i][0] = PAIR(p[i][2 * kk][0], p[i][2 * kk][1]);                                             \
-            a_[i][1] = PAIR(p[i][2 * kk][2], p[i][2 * kk][3]);                                             \
-            a_[i][2] = PAIR(p[i][2 * kk + 1][0], p[i][2 * kk + 1][1]);                                     \
-            a_[i][3] = PAIR(p[i][2 * kk + 1][2], p[i][2 * kk + 1][3]);                                     \
-        }                                                                                                  \
-        UNROLL for (uint f = 0; f < (F) / 16; f++) {                                                       \
-            uint b_[4];                                                                                    \
-            LDMATRIX_T(b_, PIECE(tile, kk * 16, lane % 16, f * 2 + lane / 16, F));                         \
-            UNROLL for (uint i = 0; i < MI; i++) {                                                         \
-                MMA(y[i][2 * f], a_[i], b_[0], b_[1]);                                                     \
-                MMA(y[i][2 * f + 1], a_[i], b_[2], b_[3]);                                                 \
-            }                                                                                              \
-        }                                                                                                  \
-    }
-#define CLEAR(y, n) UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint j = 0; j < (n); j++) UNROLL for (uint e = 0; e < 4; e++) y[i][j][e] = 0;
-// Fragments of the own rows: kept (held_...), or read from their tile.
-#define OWN_PIECE(tile, i, kk, F) PIECE(tile, own_row + (i) * 16, lane % 16, (kk) * 2 + lane / 16, F)
-#if HOLD
-#define HELD(name, tile, F)                                                                                \
-    uint name[MI][(F) / 16][4];                                                                            \
-    UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint kk = 0; kk < (F) / 16; kk++) { LDMATRIX(name[i][kk], OWN_PIECE(tile, i, kk, F)); }
-#define TAKE(to, name, tile, i, kk, F) UNROLL for (uint e = 0; e < 4; e++) (to)[e] = name[i][kk][e];
-#else
-#define HELD(name, tile, F)
-#define TAKE(to, name, tile, i, kk, F) LDMATRIX(to, OWN_PIECE(tile, i, kk, F));
-#endif
-// Row of a warp's sums: e / 2 is its half of 16 rows. Column: of BN or of the features.
-#define ROW(i, e) (own_row + (i) * 16 + (e) / 2 * 8 + lane / 4)
-#define COLUMN(j, e) ((j) * 8 + lane % 4 * 2 + (e) % 2)
-// Rows of results, from element `start` on; row r of the tile is row `row` (an expression of r) of all.
-#define STORE(y, F, count, factor, start, row)                                                             \
-    UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint e = 0; e < 4; e += 2) {                          \
-        const uint r = ROW(i, e);                                                                          \
-        if (r < (count)) UNROLL for (uint f = 0; f < (F) / 8; f++) {                                       \
-            EPILOGUE_V((start) + (row) * (F) + COLUMN(f, 0), ((float2)(y[i][f][e], y[i][f][e + 1]) * (factor))); \
-        }                                                                                                  \
-    }
-#if PACK_Q
-#define FROM_Q ((__global const ushort*)packed_q)
-#define WHOLE_Q 1
-#else
-#define FROM_Q ((__global const ushort*)q)
-#define WHOLE_Q (Q_ALIGN % 8 == 0)
-#endif
-#if PACK_K
-#define FROM_K ((__global const ushort*)packed_k)
-#define WHOLE_K 1
-#else
-#define FROM_K ((__global const ushort*)k)
-#define WHOLE_K (K_ALIGN % 8 == 0)
-#endif
-#if PACK_V
-#define FROM_V ((__global const ushort*)packed_v)
-#define WHOLE_V 1
-#else
-#define FROM_V ((__global const ushort*)v)
-#define WHOLE_V (V_ALIGN % 8 == 0)
-#endif
-#if PACK_G
-#define FROM_G ((__global const ushort*)packed_g)
-#define WHOLE_G 1
-#else
-#define FROM_G ((__global const ushort*)g)
-#define WHOLE_G (G_ALIGN % 8 == 0)
-#endif
+#include "include/attention_tensor.h"
+#include "include/tile_tensor.h"
 
 #define THREADS                                                                                            \
     const uint item = get_local_id(0), warp = item / 32, lane = item % 32, own_row = warp * (16 * MI);
@@ -349,11 +172,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
         const size_t h = hk * SHARE + head_next, valid_ = QUERIES - (t0);                                  \
         FETCH(xt + (stage) * (2 * BN * D), FROM_Q + n * Q_N + h * Q_H + (t0) * (size_t)Q_T, Q_T, BN, D, valid_, WHOLE_Q) \
         FETCH(wt + (stage) * (2 * BN * E), FROM_G + n * G_N + h * G_H + (t0) * (size_t)G_T, G_T, BN, E, valid_, WHOLE_G) \
-        if (item < BN) {                                                                                   \
-            const bool in_ = item < valid_;                                                                \
-            const size_t t_ = (t0) + (in_ ? item : 0);                                                     \
-            COPY_ASYNC_4(ups + ((stage) * BN + item) * 4, lse + n * L_N + h * L_H + t_ * L_T, in_ ? 4 : 0); \
-            COPY_ASYNC_4(ups + ((STAGES + (stage)) * BN + item) * 4, delta + n * A_N + h * A_H + t_ * A_T, in_ ? 4 : 0); \
+        for (uint i_ = item; i_ < BN; i_ += ITEMS) {                                                       \
+            const bool in_ = i_ < valid_;                                                                  \
+            const size_t t_ = (t0) + (in_ ? i_ : 0);                                                       \
+            COPY_ASYNC_4(ups + ((stage) * BN + i_) * 4, lse + n * L_N + h * L_H + t_ * L_T, in_ ? 4 : 0);  \
+            COPY_ASYNC_4(ups + ((STAGES + (stage)) * BN + i_) * 4, delta + n * A_N + h * A_H + t_ * A_T, in_ ? 4 : 0); \
         }                                                                                                  \
     }
     FETCH(xs, FROM_K + n * K_N + hk * K_H + first * (size_t)K_S, K_S, ROWS, D, rows, WHOLE_K)
@@ -413,5 +236,4 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
 #endif
 }
 
-#endif
 #endif

@@ -17,9 +17,9 @@ PIECE = 8  # elements of 16 bytes
 AXES = {"q": "NHTD", "k": "NHSD", "v": "NHSE", "g": "NHTE"}
 # WARPS, MI, BN, STAGES, HOLD of attention_tensor.cl; by kernel and the larger number of features
 TUNED: dict[str, Any] = {
-    "forward 32": (4, 2, 64, 2, 1), "forward 64": (4, 2, 64, 2, 1), "forward 128": (8, 1, 64, 2, 1),
-    "queries 32": (4, 1, 64, 2, 1), "queries 64": (4, 1, 64, 2, 1), "queries 128": (8, 1, 32, 2, 0),
-    "keys 32": (4, 1, 64, 2, 1), "keys 64": (4, 1, 64, 2, 1), "keys 128": (8, 1, 32, 2, 0),
+    "forward 32": (4, 2, 64, 2, 1), "forward 64": (4, 2, 64, 3, 1), "forward 128": (8, 1, 64, 2, 1),
+    "queries 32": (4, 2, 32, 2, 1), "queries 64": (4, 2, 32, 2, 1), "queries 128": (8, 1, 32, 2, 0),
+    "keys 32": (4, 2, 32, 2, 0), "keys 64": (4, 2, 32, 2, 0), "keys 128": (8, 1, 32, 2, 0),
 }
 
 
@@ -47,8 +47,7 @@ def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str,
     found = []
     if packed:
         items = sum(math.prod(o.shape) // PIECE for o in packed.values())
-        found = [Stage("attention_pack", {**common, "VARIANT": "PACK"}, (-(-items // 256) * 256, 1, 1), (256, 1, 1), scratch=scratch, final=False,
-                       file="attention_tensor.cl")]
+        found = [Stage("attention_pack", dict(common), (-(-items // 256) * 256, 1, 1), (256, 1, 1), scratch=scratch, final=False, file="attention_pack.cl")]
     for name, o in packed.items():
         _, heads, length, features = o.shape
         strides = (heads * length * features, length * features, features, 1)
@@ -56,7 +55,7 @@ def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str,
     widest = max(operands["q"].shape[3], operands["v"].shape[3])
     for entry, length, heads, more in passes:
         warps, mi, bn, depth, hold = tiles[f"{entry} {widest}"]
-        defines = {**common, "VARIANT": 0, "WARPS": warps, "MI": mi, "BN": bn, "STAGES": depth, "HOLD": hold, **more}
+        defines = {**common, "WARPS": warps, "MI": mi, "BN": bn, "STAGES": depth, "HOLD": hold, **more}
         found.append(Stage(kernel, defines, (-(-length // (16 * warps * mi)) * 32 * warps, heads), (32 * warps, 1), domain=domain, lanes=2, scratch=scratch,
                            file="attention_tensor.cl", stepped=True, note=f"{arithmetic} on tensor cores"))
     return found
@@ -64,4 +63,5 @@ def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str,
 
 def _whole(operand: Any) -> bool:
     """Whether its rows of features lie in whole pieces."""
-    return bool(operand.strides[3] == 1 and all(s % PIECE == 0 for n, s in zip(operand.shape[:3], operand.strides[:3], strict=True) if n > 1) and operand.offset % PIECE == 0)
+    steps = [s for n, s in zip(operand.shape[:3], operand.strides[:3], strict=True) if n > 1]
+    return operand.strides[3] == 1 and all(s % PIECE == 0 for s in (*steps, operand.offset))

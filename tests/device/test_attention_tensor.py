@@ -71,7 +71,7 @@ def exact(q: Any, k: Any, v: Any, g: Any, causal: bool) -> tuple[Any, ...]:
 
 
 def near(found: list[Any], wanted: tuple[Any, ...], unit: float) -> None:
-    for name, mine, oracle in zip(("y", "dq", "dk", "dv"), found, wanted, strict=True):
+    for name, mine, oracle in zip(("y", "dq", "dk", "dv"), found, wanted, strict=False):
         mine = np.asarray(mine, np.float64)
         assert np.isfinite(mine).all() and mine.shape == oracle.shape, name
         error = np.linalg.norm(mine - oracle) / max(np.linalg.norm(oracle), 1e-30)
@@ -133,17 +133,19 @@ def test_other_tiles(cores: Any, monkeypatch: pytest.MonkeyPatch, tiles: Any) ->
 
 
 def test_rows_with_nothing_to_attend_to_and_large_scores(cores: Any) -> None:
-    q, k, v = (tensor(rng.standard_normal((1, 1, n, 32)).astype(np.float32), "bfloat16") for n in (80, 10, 10))
+    arrays = [rng.standard_normal((1, 1, n, 32)).astype(np_dtype("bfloat16")).astype(np.float32) for n in (80, 10, 10)]
+    q, k, v = (tensor(a, "bfloat16") for a in arrays)
     y = F.attention(q, k, v, causal=True)
-    values = cores.values([y, *gradients(y, [q, k, v])]) if False else cores.values([y])
-    assert (np.asarray(values[0], np.float32)[:, :, :70] == 0).all() and np.isfinite(np.asarray(values[0], np.float32)).all()
-    sharp = cores.values([F.attention(q * 1000.0, k, v)])[0]
-    best = np.argmax(np.asarray(cores.values([F.matmul(q, k.mT)])[0], np.float32), -1)[0, 0]
-    assert np.abs(np.asarray(sharp, np.float32)[0, 0] - np.asarray(v.numpy(), np.float32)[0, 0][best]).max() < 0.05
+    values = [np.asarray(x, np.float32) for x in cores.values([y, *gradients(y, [q, k, v], y)])]
+    assert (values[0][:, :, :70] == 0).all() and (values[1][:, :, :70] == 0).all() and all(np.isfinite(x).all() for x in values)
+    sharp = np.asarray(cores.values([F.attention(tensor(arrays[0] * 1024, "bfloat16"), k, v)])[0], np.float32)
+    best = np.argmax(arrays[0] @ arrays[1].swapaxes(-1, -2), -1)[0, 0]
+    assert np.abs(sharp[0, 0] - arrays[2][0, 0][best]).max() < 0.05
 
 
 def test_what_has_no_such_kernel_is_computed_in_float32(cores: Any) -> None:
     with on(cores):
         narrow = [tensor(rng.standard_normal((1, 1, 9, 24)).astype(np.float32), "bfloat16") for _ in range(3)]
         assert "tensor cores" not in repr(explain(F.attention(*narrow)))
-        near([F.attention(*narrow).numpy()], exact(*(np.asarray(x.numpy(), np.float64) for x in (*narrow, narrow[0])), False)[:1], UNIT["bfloat16"]) if False else None
+        wanted = exact(*(np.asarray(x.numpy(), np.float64) for x in (*narrow, narrow[0])), False)[0]
+        near([F.attention(*narrow).numpy()], (wanted,), UNIT["bfloat16"])
