@@ -10,6 +10,7 @@ from typing import Any
 from . import ops as F
 from .autodiff import gradients
 from .engine import current
+from .engine.memory import size_class
 from .engine.record import forecast, infer
 from .layers.base import Layer, no_tape
 from .model_io import layers
@@ -110,4 +111,13 @@ def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer) -> dict[s
         memory["buffers"] = others
     memory["activations"] = forecast(step, specs, current()) if params else 0
     memory["inputs"] = sum(s.nbytes for s in specs)
+    if hasattr(current(), "pool"):
+        memory["rounding"] = _rounding(memory, len(optimizer.slots()), specs)
     return memory | {"total": sum(memory.values())}
+
+
+def _rounding(memory: dict[str, int], slots: int, specs: Sequence[Spec]) -> int:
+    """[bytes] by which the pool's buffers are larger than what is put into them. Gradients lie in the arena of the activations."""
+    state = memory["optimizer state"] // max(1, slots)
+    blocks = [memory["parameters"], *[state] * slots, memory["gradients"] + memory["activations"], *(s.nbytes for s in specs)]
+    return sum(size_class(n) - n for n in blocks if n)

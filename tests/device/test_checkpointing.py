@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from clnet.engine.record import Recorded
 from clnet.layers.base import Layer
 from clnet.layers.checkpoint import Checkpoint
 from clnet.tensor import tensor
+from clnet.workbench import bench_memory, bench_steps, registry
 
 pytestmark = pytest.mark.device
 WIDTH, DEPTH, BATCH = 256, 4, 512
@@ -61,6 +63,16 @@ def test_peak_memory_falls_and_is_forecast(device: Any) -> None:
         assert abs(sum(memory[k] for k in ("activations", "gradients", "inputs")) - peaks[-1]) <= 0.1 * peaks[-1]
     inner = BATCH * 4 * WIDTH * 4 * 2 * (DEPTH - 1)  # of all blocks but one: before and behind the activation
     assert peaks[1] < peaks[0] - inner // 2
+
+
+def test_forecast_of_a_residual_network_in_training(device: Any) -> None:
+    """Convolutions, batch norm and Adam in an arena: `summary()` plans the step that training takes."""
+    if not hasattr(device, "pool") or device.device.runtime == "pocl":
+        pytest.skip("memory is measured where kernels build quickly")
+    registry.load_all()
+    task = next(t for t in bench_steps.tasks() if t.name == "resnet20 b32")
+    task = dataclasses.replace(bench_memory.checkpointed(task), x=(16, 3, 32, 32), y=(16,))
+    assert 0.95 < bench_memory.forecast(task, device) / bench_memory.measure(task, device) < 1.05
 
 
 def test_nested_regions_and_shared_inputs(device: Any) -> None:
