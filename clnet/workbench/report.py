@@ -17,9 +17,6 @@ TRAINED = ("mlp", "cnn", "lstm", "transformer")
 QUICK_TRAINED = ("mlp", "cnn")
 
 
-SHARE = 4  # of so many names the quick report checks one: each compiles programs of its own
-
-
 def main(engine: Any, folder: Path, *, quick: bool = False) -> int:
     """Writes the report and says where it is. Exit status 1 if a part failed; the other parts are there all the same."""
     from tqdm.auto import tqdm
@@ -76,13 +73,12 @@ def training(engine: Any, quick: bool) -> Section:
 
 
 def checked(engine: Any, quick: bool) -> Section:
-    """Status of everything registered on this device; with --quick without the ops, and of the rest every SHARE-th."""
+    """Status of everything registered on this device; with --quick without the ops, and of the rest the first examples."""
     broken = registry.load_all()
     kinds = [k for k in tables.FILES if not (quick and k == "op")]
-    some = registry.subjects(kinds)[::SHARE] if quick else None
-    section = page.status_section(status.as_dicts(status.run([engine], kinds, subjects=some)))
+    section = page.status_section(status.as_dicts(status.run([engine], kinds, examples=1 if quick else None)))
     if quick:
-        section.text.insert(1, f"Every {SHARE}th layer, loss and optimizer; `clnet status` runs all of them, and the ops as well.")
+        section.text.insert(1, "Every layer, loss and optimizer, on the first of its examples; `clnet status` runs more of them, and the operations.")
     section.error = "; ".join(f"{name} cannot be imported: {why}" for name, why in broken.items())
     return section
 

@@ -76,11 +76,32 @@ class Verdicts:
         self.notes.append(f"{aspect}: {why}")
 
 
-def measure(subject: Subject, engine: Any) -> Row:
-    """The row of a subject on the engine's device."""
-    v = Verdicts()
-    row = Row(subject.kind, subject.name, subject.spec_name, subject.family, engine.device.key, driver=engine.device.driver,
-              date=datetime.date.today().isoformat())
+def measure(subject: Subject, engine: Any, examples: int | None = None) -> Row:
+    """The row of a subject on the engine's device. `examples`: only so many of the subject's count as its own."""
+    return timed(check(subject, engine, examples), subject, engine)
+
+
+def check(subject: Subject, engine: Any, examples: int | None = None) -> Row:
+    """As `measure`, but for the time."""
+    return _check(subject if examples is None else replace(subject, examples=lambda: subject.examples()[:examples]), engine)
+
+
+def timed(row: Row, subject: Subject, engine: Any) -> Row:
+    """The row with the time of a step; nothing else should run meanwhile."""
+    if row.kernels is None and row.resident != YES:
+        return row  # no step ran: the note says why
+    try:
+        return replace(row, time_ms=round(probe.step_of(subject).milliseconds(engine), 4))
+    except Exception as error:  # as in Verdicts.ask
+        return replace(row, note="; ".join(filter(None, [row.note, f"time: {type(error).__name__}: {' '.join(str(error).split())[:200]}"])))
+
+
+def _blank(subject: Subject, device: Any) -> Row:
+    return Row(subject.kind, subject.name, subject.spec_name, subject.family, device.key, driver=device.driver, date=datetime.date.today().isoformat())
+
+
+def _check(subject: Subject, engine: Any) -> Row:
+    v, row = Verdicts(), _blank(subject, engine.device)
     if subject.kind == "optimizer":
         _updates(v, subject, engine)
     else:
@@ -151,9 +172,7 @@ def _step(v: Verdicts, subject: Subject, engine: Any) -> dict[str, Any]:
     def count() -> checks.Result:
         p = probe.step_of(subject)
         numbers["kernels"] = len(p.plan(engine)) if hasattr(engine, "transfers") else None
-        result = probe.resident(p, engine)
-        numbers["time_ms"] = round(p.milliseconds(engine), 4)
-        return result
+        return probe.resident(p, engine)
 
     v.ask("deterministic", same)
     v.ask("resident", count)
@@ -247,22 +266,38 @@ def _golden(subject: Subject, engine: Any, found: list[checks.Result]) -> checks
 
 # --- tables
 def run(devices: Sequence[Any] = (None,), kinds: Sequence[str] = catalog.KINDS, only: str = "", progress: bool = True,
-        subjects: Sequence[Subject] | None = None) -> list[Row]:
-    """Rows of everything registered on every device, and of every goal that nothing answers yet."""
-    from tqdm.auto import tqdm
-
+        subjects: Sequence[Subject] | None = None, examples: int | None = None) -> list[Row]:
+    """Rows of everything registered on every device, and of every goal that nothing answers yet. `examples` as in `measure`."""
     from ..engine import on
 
     found = list(subjects) if subjects is not None else registry.subjects(kinds, only)
     rows: list[Row] = []
     for device in devices:
-        with on(device) as engine, tqdm(found, desc=f"status {engine.device.key}", unit="row", disable=not progress) as bar:
-            for subject in bar:
-                bar.set_postfix_str(f"{subject.kind} {subject.name}"[:32].ljust(32))
-                rows += _named(measure(subject, engine))
+        with on(device) as engine:
+            rows += [r for row in _rows(found, engine, examples, progress) for r in _named(row)]
             if subjects is None:
                 rows += to_come(engine.device, {(s.kind, s.name) for s in found}, kinds, only)
     return rows
+
+
+def _rows(found: Sequence[Subject], engine: Any, examples: int | None, progress: bool) -> list[Row]:
+    """A row a subject: checked in processes of their own where there are many, and timed here, one after the other."""
+    from tqdm.auto import tqdm
+
+    from . import status_workers
+
+    rows: dict[int, Row] = {}
+    with tqdm(total=len(found), desc=f"status {engine.device.key}", unit="row", disable=not progress) as bar:
+        for k, answer in status_workers.each(found, engine.device, examples):
+            bar.set_postfix_str(f"{found[k].kind} {found[k].name}"[:32].ljust(32))
+            if "unknown" not in answer:
+                rows[k] = Row(**answer["row"]) if "row" in answer else replace(_blank(found[k], engine.device), note=answer["failed"])
+                bar.update()
+        for k, subject in enumerate(found):
+            bar.set_postfix_str(f"{'time of' if k in rows else subject.kind} {subject.name}"[:32].ljust(32))
+            bar.update(k not in rows)
+            rows[k] = timed(rows[k], subject, engine) if k in rows else measure(subject, engine, examples)
+    return [rows[k] for k in range(len(found))]
 
 
 def _named(row: Row) -> list[Row]:

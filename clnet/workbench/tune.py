@@ -8,9 +8,6 @@ with the numbers in use, before it is saved: machines are noisy, and the first t
 
 from __future__ import annotations
 
-import json
-import select
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,43 +16,15 @@ from statistics import median
 from typing import Any
 
 from ..engine import place, tune
+from .child import Child
 from .tune_tasks import Task, space, tasks
 
+TRIES = "clnet.workbench.tune_child"
 OPS = ("matmul", "conv", "winograd")
 MARGIN = 0.97  # share of the best time that a new best must be under
 WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
 AGAIN = 5  # pairs of times that confirm a find
 PATIENCE = 30.0  # [s] after which a candidate counts as hanging
-
-
-class Child:
-    """The process that tries candidates; a new one takes its place when it dies."""
-
-    def __init__(self) -> None:
-        self.process: subprocess.Popen[str] | None = None
-
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen([sys.executable, "-m", "clnet.workbench.tune_child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL, text=True, start_new_session=True)
-        assert self.process.stdin and self.process.stdout
-        try:
-            self.process.stdin.write(json.dumps(question) + "\n")
-            self.process.stdin.flush()
-            if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
-                self.stop()
-                return {"failed": f"no answer within {PATIENCE:g} s"}
-            answer = self.process.stdout.readline()
-            return json.loads(answer) if answer else {"failed": "the process ended"}
-        except (BrokenPipeError, ValueError):
-            self.stop()
-            return {"failed": "the process ended"}
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
 
 
 class Search:
@@ -110,7 +79,7 @@ def kernels(engine: Any, op: str, budget: float, only: str = "", folder: Path | 
         print(f"tune: no task of {op} has {only!r} in its name; there are {', '.join(t.label for t in tasks(op))}", file=sys.stderr)
         return 1
     path = folder / f"{tune.slug(engine.device)}.json" if folder else None
-    child, start, made = Child(), time.monotonic(), f"clnet tune --op {op} --budget {budget:g}"
+    child, start, made = Child(TRIES, PATIENCE), time.monotonic(), f"clnet tune --op {op} --budget {budget:g}"
     try:
         with tqdm(wanted, desc=f"tune {op} {engine.device.key}") as bar:
             for k, task in enumerate(bar):

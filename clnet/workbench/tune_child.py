@@ -6,9 +6,7 @@ Reads one JSON line a candidate from standard input, answers with one line: {"se
 from __future__ import annotations
 
 import hashlib
-import json
 import statistics
-import sys
 import time
 from typing import Any
 
@@ -19,6 +17,7 @@ from ..engine.device import select
 from ..engine.record import Recorded
 from ..tensor import tensor
 from .checks import oracle
+from .child import serve
 from .results import judge
 from .tune_tasks import Task, tasks
 
@@ -72,15 +71,13 @@ class Bench:
 
 def main() -> None:
     benches: dict[tuple[str, str, str], Bench] = {}
-    for line in sys.stdin:
-        ask = json.loads(line)
+
+    def answer(ask: dict[str, Any]) -> dict[str, Any]:
         key = ask["device"], ask["op"], ask["label"]
-        try:
-            bench = benches.get(key) or benches.setdefault(key, Bench(*key))
-            answer = bench.measure(tune.frozen(ask["values"]), ask["give_up"], ask["fresh"])
-        except Exception as error:  # whatever a candidate does is an answer
-            answer = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-        print(json.dumps(answer), flush=True)
+        bench = benches.get(key) or benches.setdefault(key, Bench(*key))
+        return bench.measure(tune.frozen(ask["values"]), ask["give_up"], ask["fresh"])
+
+    serve(answer)
 
 
 if __name__ == "__main__":

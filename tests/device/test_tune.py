@@ -84,7 +84,7 @@ def test_every_shipped_table_can_be_read() -> None:
 
 def test_the_child_measures_and_survives_a_bad_candidate(cpu: Any) -> None:
     task = next(t for t in tune_tasks.tasks("matmul") if t.label == "NN 64x64x64")
-    child = search.Child()
+    child = search.Child(search.TRIES, search.PATIENCE)
     try:
         found = search.Search(child, cpu.device, "matmul", task)
         assert found.start["seconds"] > 0 and found.start["error"] < 1e-5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from clnet.layers import Activation, Dense
 from clnet.layers.base import Layer
 from clnet.model import Sequential
 from clnet.op import OPS, pointwise
-from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, tables
+from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_workers, tables
 
 pytestmark = pytest.mark.device
 VERDICTS = {"yes", "partial", "no", "n/a"}
@@ -103,6 +104,26 @@ def test_a_layer_that_raises_is_a_row_that_says_so(device: Any) -> None:
         del Layer.registry["TestRaises"]
     assert {getattr(row, a) for a in status.ASPECTS} <= {"no", "n/a"}
     assert "on purpose" in row.note
+
+
+def test_rows_of_several_processes_are_those_of_one(wrong_op: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_workers, "FEW", 0)
+    found = [s for s in (registry.find("MSELoss"), registry.find(wrong_op.name), registry.find("Momentum")) if s is not None]
+    rows = status.run([device], subjects=found, examples=1, progress=False)
+    assert [r.name for r in rows] == ["MSELoss", wrong_op.name, "Momentum"]
+    assert rows[1].forward == ("no" if hasattr(device, "transfers") else "yes")  # what only this process has registered
+    for row, subject in zip(rows, found, strict=True):
+        one = status.measure(subject, device, 1)
+        assert replace(row, time_ms=0) == replace(one, time_ms=0)
+        assert row.time_ms
+
+
+def test_the_quick_report_leaves_no_layer_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(status, "run", lambda *args, **more: asked.append((args, more)) or [])
+    text = report.checked("engine", True).text
+    assert asked == [((["engine"], ["layer", "loss", "optimizer"]), {"examples": 1})]
+    assert any("the first of its examples" in line for line in text)
 
 
 def test_goals_are_in_the_table() -> None:
