@@ -65,7 +65,14 @@
 #else
 #define WEIGHT(u, k) ((k) < H ? w_hh[(u) * H + (k)] : 0)
 #endif
+#ifndef W_HH_ALIGN
+#define W_HH_ALIGN 1
+#endif
+#if PART != 2 && H % 4 == 0 && W_HH_ALIGN % 4 == 0
+#define WEIGHTS(u, k) (*(__global const float4*)(w_hh + (u) * H + (k)))
+#else
 #define WEIGHTS(u, k) ((float4)(WEIGHT(u, (k)), WEIGHT(u, (k) + 1), WEIGHT(u, (k) + 2), WEIGHT(u, (k) + 3)))
+#endif
 
 #if PART == 0
 

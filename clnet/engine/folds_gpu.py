@@ -77,18 +77,20 @@ class _GpuWriter(Writer):
 
     # --- shapes
     def rows(self, n: int, width: int) -> tuple[Source, int]:
-        """A work-group a result, items along the reduced axes in runs of n; the number of parts."""
+        """Items of a result along the reduced axes in runs of n, short ones several to a work-group; the number of parts."""
         dims, acc = self.dims, self.acc
         o, r, j = var("o", dims.results), var("r", dims.length // n), var("j", n)
         count = dims.length // width
-        few = dims.results < 4 * self.device.compute_units
-        group = max(WARP, min(self.most(width), LARGEST if few else GROUP, _power(-(-count // ITEM))))
-        parts, chunk = self.cut(count, group, dims.results)
+        most, few = self.most(width), dims.results < 4 * self.device.compute_units
+        items = min(most, LARGEST if few else GROUP, max(_power(-(-count // ITEM)), min(WARP, _power(count))))
+        results = max(1, min(GROUP, most) // items)
+        parts, chunk = self.cut(count, items, -(-dims.results // results))
         body = acc.step(self.emitter("j", width), dims.element(o, r * n + j), (r * n + j).c(), width, "v" if width > 1 else "a")
         init = acc.init(1) + (acc.init(width, "v") if width > 1 else [])
         done = self.finish(o) if parts == 1 else self.store_parts(o, 1, parts)
-        return self.source("fold_gpu", (dims.results * group, parts), (group, 1), G=group, Q=count, CHUNK=chunk, PER=n // width, W=width, index=self.index,
-                           init=indent(init, 1), body=indent(body, 2), join=indent(acc.join(width), 1), finish=indent(done, 2), **acc.tree(group)), parts
+        return self.source("fold_gpu", (-(-dims.results // results) * results * items, parts), (results * items, 1), G=items, L=results, GROUP=results * items,
+                           O=dims.results, Q=count, CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(init, 1), body=indent(body, 3),
+                           join=indent(acc.join(width), 1), finish=indent(done, 2), **acc.tree(results * items)), parts
 
     def columns(self, n: int, width: int) -> tuple[Source, int]:
         """Items across neighbouring results in runs of n, lines of them along the reduced axes; the number of parts."""

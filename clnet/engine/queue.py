@@ -26,6 +26,7 @@ class _Lane:
 
     def __init__(self, commands: Any) -> None:
         self.commands = commands
+        self.uploads: Any = None
         self.copying: deque[tuple[Any, np.ndarray[Any, Any]]] = deque()
         self.waited_at = 0.0
         self.short_waits = 0
@@ -46,6 +47,17 @@ class Queue:
     def commands(self) -> Any:
         """This thread's cl.CommandQueue."""
         return self._lane().commands
+
+    @property
+    def uploads(self) -> Any:
+        """This thread's queue for copies that go on beside its commands; whoever reads what they bring has to wait for their events."""
+        import pyopencl as cl
+
+        lane = self._lane()
+        if lane.uploads is None:
+            with translated("Queue.uploads"):
+                lane.uploads = cl.CommandQueue(self._context, self.device.handle)
+        return lane.uploads
 
     @property
     def profiling(self) -> Any:

@@ -15,6 +15,7 @@ from ..state import Variable, capture
 from ..tensor import Tensor, as_tensor, eager, placeholder, realize, walk
 from . import current
 from . import graph as graphs
+from .feed import Feed
 from .opencl import Bound, DeviceArray, OpenCLEngine
 from .plan import Place, Plan, make_plan
 
@@ -143,6 +144,7 @@ class Replay:
         self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
         self.specs = specs
         self.blocks: list[Any] = [None] * n  # for inputs from the host, made when the first comes
+        self.feed = Feed(engine, specs) if engine.device.kind == "gpu" else None
         # Fresh blocks replace these at every call, so that earlier results stay valid.
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self.uses = self._uses()
@@ -183,31 +185,43 @@ class Replay:
     def __call__(self, *inputs: Any) -> Any:
         if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
             self._bind()
-        for k, x in enumerate(inputs):
-            self._feed(k, x)
+        self._feed_all(inputs)
         for k, size in self.plan.blocks.items():
             block = self._outputs[k] = self.engine.pool.alloc(size, "step output")
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
         self.engine.launch(self.bound, self._buffer)
         self._copy_back()
+        if self.feed is not None:
+            self.feed.started()
         for v in self.trace.variables:
             v.renew()
         return self._results()
 
-    def _feed(self, k: int, x: Any) -> None:
-        """Host arrays are uploaded into the step's buffer; tensors on this device are read where they are."""
-        if isinstance(x, (Tensor, Variable)):
-            t = as_tensor(x)
-            self.engine.run([t])
-            block = t.storage.block
-        else:
+    def _feed_all(self, inputs: Sequence[Any]) -> None:
+        """Host arrays are uploaded into the step's buffers; tensors on this device are read where they are."""
+        from_host = {}
+        for k, x in enumerate(inputs):
+            if isinstance(x, (Tensor, Variable)):
+                t = as_tensor(x)
+                self.engine.run([t])
+                self._point(k, t.storage.block)
+            else:
+                want = self.trace.inputs[k].spec
+                from_host[k] = np.asarray(x, np_dtype(want.dtype), order="C")
+                if from_host[k].shape != want.shape:
+                    raise ShapeError(f"step: expected input {k} of shape {want.shape}; got {from_host[k].shape}.")
+        if self.feed is not None and from_host:
+            for k, part in self.feed.send(from_host).items():
+                self._point(k, part)
+            return
+        for k, a in from_host.items():
             block = self.blocks[k] = self.blocks[k] or self.engine.pool.alloc(self.specs[k].nbytes, "step input")
-            want = self.trace.inputs[k].spec
-            x = np.asarray(x, np_dtype(want.dtype), order="C")
-            if x.shape != want.shape:
-                raise ShapeError(f"step: expected input {k} of shape {want.shape}; got {x.shape}.")
-            self.engine.queue.upload(block.buffer, x, wait=False)
+            self.engine.queue.upload(block.buffer, a, wait=False)
+            self._point(k, block)
+
+    def _point(self, k: int, block: Any) -> None:
+        """Kernels that read input k find it in this block."""
         self._leaf_blocks[k] = block
         if self._fed[k] is not block:
             self._fed[k] = block
