@@ -13,7 +13,7 @@ from typing import Any
 from .errors import ClnetError, ConfigError
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv")
+SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "curves")
 DEBUG = "CLNET_DEBUG"
 
 

@@ -66,7 +66,13 @@ def _conv() -> list[Any]:
     return list(bench_conv.works())
 
 
-APART = {"matmul": _matmul, "conv": _conv}  # not in "all": sizes for GPUs
+def _curves() -> list[Any]:
+    from . import bench_curves
+
+    return list(bench_curves.works())
+
+
+APART = {"matmul": _matmul, "conv": _conv, "curves": _curves}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
 ON_GPUS = {"steps": _gpu_steps}  # in place of a suite's works, which are at the sizes of CPUs
 

@@ -16,9 +16,11 @@ from ..engine.record import Recorded
 from ..layers.base import Layer, no_tape
 from ..losses.base import Loss
 from ..optimizers import Adam
+from ..precision import precision
 from ..tensor import tensor
 from . import bench_tinygrad, bench_torch, registry
 from .bench_compare import Step, Work
+from .bench_row import ARITHMETIC
 from .peers import Run, Torch
 
 Config = dict[str, Any]
@@ -50,8 +52,8 @@ class Task:
         """Of a step's products; what is done element by element is not counted."""
         return 2 * self.x[0] * (3 * self.products - self.unused)
 
-    def batch(self) -> tuple[Any, Any]:
-        rng = np.random.default_rng(0)
+    def batch(self, seed: int = 0) -> tuple[Any, Any]:
+        rng = np.random.default_rng(seed)
         x = rng.integers(0, self.tokens, self.x).astype(np.int32) if self.tokens else rng.standard_normal(self.x, np.float32)
         return x, rng.integers(0, self.classes, self.y).astype(np.int32)
 
@@ -143,14 +145,19 @@ def _resnet_products() -> float:
 def works(gpu: bool = False) -> list[Work]:
     """The steps at the sizes of CPUs, or of GPUs."""
     registry.load_all()
-    return [as_work(t) for t in (gpu_tasks() if gpu else tasks())]
+    found = [as_work(t) for t in (gpu_tasks() if gpu else tasks())]
+    return [*found, as_work(gpu_tasks()[-1], "fp32x3")] if gpu else found
 
 
-def as_work(task: Task) -> Work:
-    """The task's training step; PyTorch's best is its compiled network with the fused update."""
-    modes = {"fused Adam": theirs(task, fused=True), "compiled, fused Adam": theirs(task, fused=True, compiled=True)} if task.suite == "steps" else {}
+def as_work(task: Task, arithmetic: str = "fp32") -> Work:
+    """The task's training step with its products in an arithmetic; PyTorch in float32, its best its compiled network with the fused update."""
+    modes = {"fused Adam": theirs(task, fused=True)} if task.suite == "steps" else {}
+    if modes and arithmetic == "fp32":
+        modes["compiled, fused Adam"] = theirs(task, fused=True, compiled=True)
     tinygrad = functools.partial(bench_tinygrad.step, task=task, network=task.tinygrad) if task.tinygrad else None
-    return Work(task.suite, task.name, ours(task), theirs(task), task.quick, missing(task), modes, tinygrad, numpy=task.suite == "steps", flops=task.flops)
+    name, known = (task.name, ARITHMETIC) if arithmetic == "fp32" else (f"{task.name} {arithmetic}", arithmetic)
+    return Work(task.suite, name, ours(task, arithmetic), theirs(task), task.quick, missing(task), modes, tinygrad, numpy=task.suite == "steps",
+                flops=task.flops, arithmetic=known)
 
 
 def missing(task: Task) -> str:
@@ -171,48 +178,67 @@ def _types(config: Any) -> list[str]:
 
 def network(task: Task) -> Any:
     """The task's network, built."""
+    from .. import model as _  # noqa: F401  registers Sequential
+
     init.seed(0)
     model: Any = Layer.from_config(layer("Sequential", layers=task.layers))
     return model.build(task.x[1:], dtype="int32" if task.tokens else "float32")
 
 
-def ours(task: Task) -> Callable[[Any], Run]:
+def training(task: Task, engine: Any, arithmetic: str = "fp32") -> tuple[Recorded, Callable[[Any, Any], tuple[Any, ...]]]:
+    """(step, arguments): step(*arguments(x, y)) trains and gives the loss; arguments end in Adam's scalars."""
+    with on(engine):
+        model, loss, optimizer = network(task), Loss.registry["CrossEntropyLoss"](), Adam(lr=1e-3)
+        optimizer.attach(model.parameters())
+
+    def body(x: Any, y: Any, hyper: Any) -> Any:
+        with precision(arithmetic):
+            with no_tape():
+                out = model(x)
+            value = loss(out.reshape(-1, task.classes), y.reshape(-1))
+            optimizer.apply(gradients(value, [p.tensor for p in optimizer.parameters]), hyper)
+        return value
+
+    count = iter(range(1, 1 << 30))
+    return Recorded(body, task.name), lambda x, y: (x, y, optimizer.hyper(next(count)))
+
+
+def ours(task: Task, arithmetic: str = "fp32") -> Callable[[Any], Run]:
     def prepare(engine: Any) -> Step:
+        step, arguments = training(task, engine, arithmetic)
         with on(engine):
-            model, loss, optimizer = network(task), Loss.registry["CrossEntropyLoss"](), Adam(lr=1e-3)
-            optimizer.attach(model.parameters())
             x, y = (tensor(a) for a in task.batch())
             engine.run([x, y])
-
-            def body(x: Any, y: Any, hyper: Any) -> Any:
-                with no_tape():
-                    out = model(x)
-                value = loss(out.reshape(-1, task.classes), y.reshape(-1))
-                optimizer.apply(gradients(value, [p.tensor for p in optimizer.parameters]), hyper)
-                return value
-
-        count = iter(range(1, 1 << 30))
-        return Step(Recorded(body, task.name), lambda: (x, y, optimizer.hyper(next(count))))
+        return Step(step, lambda: arguments(x, y))
 
     return prepare
 
 
+def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False, start: Any = None) -> Callable[..., Any]:
+    """PyTorch's step(x, y), which gives the loss; `start`: the state to begin with, by its names."""
+    torch = peer.torch
+    torch.manual_seed(0)
+    model = task.torch(torch).to(peer.where)
+    if start is not None:
+        model.load_state_dict({k: peer.array(v) for k, v in start.items()})
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
+    # Graphs of CUDA are its fastest mode where launches take longer than kernels, and no slower elsewhere.
+    forward = torch.compile(model, mode="reduce-overhead" if peer.where == "cuda" else None) if compiled else model
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        value = torch.nn.functional.cross_entropy(forward(x).reshape(-1, task.classes), y.reshape(-1))
+        value.backward()
+        optimizer.step()
+        return value
+
+    return step
+
+
 def theirs(task: Task, fused: bool | None = None, compiled: bool = False) -> Callable[[Torch], Run]:
     def prepare(peer: Torch) -> Run:
-        torch = peer.torch
-        torch.manual_seed(0)
-        model = task.torch(torch).to(peer.where)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
-        forward = torch.compile(model) if compiled else model
+        step = their_training(task, peer, fused, compiled)
         x, y = (peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch())
-
-        def step() -> Any:
-            optimizer.zero_grad(set_to_none=True)
-            value = torch.nn.functional.cross_entropy(forward(x).reshape(-1, task.classes), y.reshape(-1))
-            value.backward()
-            optimizer.step()
-            return value
-
-        return step
+        return functools.partial(step, x, y)
 
     return prepare

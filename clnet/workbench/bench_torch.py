@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 RESNET20 = ((16, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 64, 1))
 
 
@@ -65,3 +67,17 @@ def gpt(torch: Any, width: int = 128, heads: int = 4, depth: int = 4, tokens: in
             return self.out(self.blocks(self.embed(x) + self.position, mask=mask, is_causal=True))
 
     return GPT()
+
+
+def gpt_state(values: dict[str, Any]) -> dict[str, Any]:
+    """The gpt's state for PyTorch from our variables, which keep queries, keys and values apart."""
+    found = {"embed.weight": values.pop("layers.0.weight"), "position": values.pop("layers.1.pe")}
+    last = max(int(name.split(".")[1]) for name in values)
+    for name, value in values.items():
+        _, k, rest = name.split(".", 2)
+        found[f"out.{rest}" if int(k) == last else f"blocks.layers.{int(k) - 2}.{rest}"] = value
+    for block in [name.removesuffix("w_q") for name in found if name.endswith("self_attn.w_q")]:
+        for kind, name in (("w", "weight"), ("b", "bias")):
+            found[f"{block}in_proj_{name}"] = np.concatenate([found.pop(f"{block}{kind}_{part}") for part in "qkv"])
+            found[f"{block}out_proj.{name}"] = found.pop(f"{block}{kind}_o")
+    return found
