@@ -22,7 +22,7 @@ from .view import reshape, transpose
 
 WEIGHTS = 1 << 20  # [bytes] weights up to here stay in the cache of a core over all steps, and come fast enough out of that of a GPU
 REGISTERS = {"nvidia": 1 << 16}  # of a work-group on a GPU, where they are known to be many
-OTHERS = 44  # registers of an item that hold no weights or sums
+OTHERS = 36  # registers of an item that hold no weights or sums
 MOST_ROWS = 4  # sequences of a work-group of a GPU
 
 Slots = list[Tensor]
