@@ -39,7 +39,7 @@ UNJOINED = r"\g<0>, intel_vec_len_hint(1)"
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 BUILD_FAILED = {-11, -43, -44, -45}
 TRIM_EVERY = 64
-IN_MEMORY = 512  # programs kept: each is a few megabytes of compiled code and compiler state
+IN_MEMORY = 512  # programs kept: each is up to a few megabytes of compiled code and compiler state
 
 
 @dataclass
@@ -172,6 +172,8 @@ class ProgramCache:
             self._count(builds=1)
             if lasting:
                 self._keep(key, program)
+                # What Intel's compiler built keeps four times the memory of the same program read back.
+                program = (self._from_disk(key, options) if self.device.runtime == "intel" else None) or program
         return program
 
     def _from_disk(self, key: str, options: Sequence[str]) -> Any:

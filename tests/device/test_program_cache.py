@@ -241,3 +241,13 @@ def test_kernels_of_single_work_items_are_not_compiled_for_joined_ones_too(devic
     cache, body = ProgramCache(device, tmp_path), "void k(__global float *a, const ulong n) { for (ulong i = 0; i < n; ++i) a[i] = a[i] * 2 + i; }"
     alone, told = (cache.binary(cache.get(f"__kernel __attribute__((reqd_work_group_size({sizes}))) {body}")) for sizes in ("1,1,1", "1, 1, 1"))
     assert len(told) < len(alone)  # without spaces the attribute is another text and goes to the compiler as it is
+
+
+@pytest.mark.parametrize("device", [p for p in FOUND if "intel" in str(p.id)])
+def test_what_was_built_is_kept_as_it_was_stored(device: Device, tmp_path: Path) -> None:
+    import pyopencl as cl
+
+    cache = ProgramCache(device, tmp_path)
+    assert cache.get(SOURCE, OPTIONS).get_info(cl.program_info.SOURCE) == ""  # made of the binary, without the compiler's state
+    assert (cache.counters().builds, cache.counters().disk_hits) == (1, 0)
+    assert works(cache)
