@@ -16,7 +16,7 @@ from .child import Child, serve
 from .peers import threads_of
 from .registry import Subject
 
-MOST = 4  # processes, one a core: each keeps up to 2 GB of compiled programs
+MOST = 4  # processes, one a core: each grows to about 1 GB
 FEW = 12  # subjects that are done before processes have started
 PATIENCE = 600.0  # [s] for one row
 
