@@ -72,7 +72,7 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void winograd_gpu_pack(
 #define DEPOSIT_WEIGHTS(stage)
 #define WEIGHTS_ARRIVED asm volatile("cp.async.wait_all;" ::: "memory");
 #else
-#define FETCH_WEIGHTS(stage, c) UNROLL for (int i = 0; i < LOADS; i++) quads[i] = WIDE_4(from + ((size_t)(c) * 16 + i * (ITEMS / 8)) * OP);
+#define FETCH_WEIGHTS(stage, c) UNROLL for (int i = 0; i < LOADS; i++) quads[i] = WIDE_4(SAME, from + ((size_t)(c) * 16 + i * (ITEMS / 8)) * OP);
 #define DEPOSIT_WEIGHTS(stage) UNROLL for (int i = 0; i < LOADS; i++) VSTORE_L(quads[i], us + (stage) * US + i * ITEMS * 4 + to);
 #define WEIGHTS_ARRIVED
 #endif

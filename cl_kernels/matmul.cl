@@ -79,6 +79,11 @@
 #define COL_K W_K
 #endif
 
+#ifndef X_KIND
+#define X_KIND SAME             // how both operands are stored (vector.h); other than SAME with ROWS_PACKED and COLS_PACKED alone
+#endif
+#define STORED STORED_OF(X_KIND)
+
 #define NR (NV * VW)
 #define ROW_PANEL ((MR + VW - 1) / VW * VW)     // packed rows are padded to whole vectors
 #define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
@@ -99,21 +104,21 @@
 #endif
 
 // to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW.
-INLINE void pack(T* restrict to, __global const T* restrict from, const size_t width, const size_t valid,
+INLINE void pack(T* restrict to, __global const STORED* restrict from, const size_t width, const size_t valid,
                  const size_t depth, const size_t stride_i, const size_t stride_k) {
     for (size_t i = 0; i < width; i += VW) {
         size_t k = 0;
         if (stride_k == 1 && stride_i != 1)
             for (; k + VW <= depth; k += VW) {
                 VT t[VW];
-                UNROLL for (size_t l = 0; l < VW; l++) t[l] = i + l < valid ? VLOAD(from + (i + l) * stride_i + k) : VSPLAT(0);
+                UNROLL for (size_t l = 0; l < VW; l++) t[l] = i + l < valid ? VLOAD_OF(X_KIND, from + (i + l) * stride_i + k) : VSPLAT(0);
                 transpose(t);
                 UNROLL for (size_t l = 0; l < VW; l++) VSTORE_P(t[l], to + (k + l) * width + i);
             }
         if (stride_i == 1 && i + VW <= valid)
-            for (; k < depth; k++) VSTORE_P(VLOAD(from + k * stride_k + i), to + k * width + i);
+            for (; k < depth; k++) VSTORE_P(VLOAD_OF(X_KIND, from + k * stride_k + i), to + k * width + i);
         for (; k < depth; k++)
-            for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? from[l * stride_i + k * stride_k] : 0;
+            for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? SCALAR_OF(X_KIND, from + l * stride_i + k * stride_k) : 0;
     }
 }
 
@@ -158,8 +163,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     BEGIN
     const size_t batch = get_global_id(2), i0 = get_global_id(0) * (IC), j0 = get_global_id(1) * (JC);
     const size_t i1 = min(i0 + (IC), (size_t)(ROWS)), j1 = min(j0 + (JC), (size_t)(COLS));
-    __global const T* restrict row_operand = ROW_OPERAND;
-    __global const T* restrict col_operand = COL_OPERAND;
+    __global const STORED* restrict row_operand = ROW_OPERAND;
+    __global const STORED* restrict col_operand = COL_OPERAND;
 #if ROWS_PACKED
     T row_panel[KB * ROW_PANEL] __attribute__((aligned(64)));
     const size_t a_i = 1, a_k = ROW_PANEL;
@@ -184,7 +189,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, NR, depth, COL_J, COL_K);
 #endif
         for (size_t i = i0; i < i1; i += MR) {
-            __global const T* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
+            __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
             pack(row_panel, rows_at, ROW_PANEL, ROWS - i, depth, ROW_I, ROW_K);
             const T* restrict a = row_panel;

@@ -35,6 +35,13 @@
 #define ROWS_WIDE 0             // 1: all lines of the other operand begin as its first
 #endif
 
+#ifndef X_KIND
+#define X_KIND SAME             // how the operands are stored (vector.h)
+#endif
+#ifndef W_KIND
+#define W_KIND SAME
+#endif
+
 #if SWAP
 #define ROWS N
 #define COLS M
@@ -45,6 +52,8 @@
 #define COL_J X_M
 #define COL_K X_K
 #define COL_ALIGN X_ALIGN
+#define COL_KIND X_KIND
+#define ROW_KIND W_KIND
 #define ROW_ALIGN W_ALIGN
 #define RESULT_IJ(i, j, v) RESULT(batch, (j), (i), v);
 #else
@@ -57,13 +66,15 @@
 #define COL_J W_N
 #define COL_K W_K
 #define COL_ALIGN W_ALIGN
+#define COL_KIND W_KIND
+#define ROW_KIND X_KIND
 #define ROW_ALIGN X_ALIGN
 #define RESULT_IJ(i, j, v) RESULT(batch, (i), (j), v);
 #endif
 // VK steps along k: at once where they are neighbours and aligned; an operand whose lines are no multiple of VK has VK 1.
-#define LOAD_STEPS(to, from, step, align)                                                                  \
-    if (VK == VW && step == 1 && align % VW == 0) VSTORE_P(VLOAD(from), to);                               \
-    else UNROLL for (int d = 0; d < VK; d++) to[d] = (from)[d * step];
+#define LOAD_STEPS(to, kind, from, step, align)                                                                  \
+    if (VK == VW && step == 1 && align % VW == 0) VSTORE_P(VLOAD_OF(kind, from), to);                      \
+    else UNROLL for (int d = 0; d < VK; d++) to[d] = SCALAR_OF(kind, (from) + d * step);
 #define ITEMS (LANES_K * LANES_J)
 #define GROUP_J (LANES_J * VJ)
 
@@ -74,21 +85,21 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
     const uint t = get_local_id(0), lk = COL_K == 1 ? t % LANES_K : t / LANES_J, lj = COL_K == 1 ? t / LANES_K : t % LANES_J;
     const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, j0 = get_group_id(0) * GROUP_J, j = j0 + lj * VJ;
     const size_t end = min((size_t)K, (part + 1) * (K_PART));
-    __global const T* restrict row = ROW_OPERAND;
-    __global const T* restrict col = COL_OPERAND + min(j, (size_t)COLS - 1) * COL_J;
+    __global const STORED_OF(ROW_KIND)* restrict row = ROW_OPERAND;
+    __global const STORED_OF(COL_KIND)* restrict col = COL_OPERAND + min(j, (size_t)COLS - 1) * COL_J;
     T sum[ROWS][VJ];
     UNROLL for (int i = 0; i < ROWS; i++)
         UNROLL for (int c = 0; c < VJ; c++) sum[i][c] = 0;
     _Pragma("unroll 4") for (size_t k = part * (K_PART) + lk * VK; k < end; k += LANES_K * VK) {
         T v[VJ][VK], r[VK];
 #if VJ == VW && VK == 1 && COL_J == 1 && COL_ALIGN % VW == 0
-        if (j < COLS) VSTORE_P(VLOAD(col + k * COL_K), v[0]);
+        if (j < COLS) VSTORE_P(VLOAD_OF(COL_KIND, col + k * COL_K), v[0]);
 #else
         UNROLL for (int c = 0; c < VJ; c++)             // beyond the edge the last column is read again, and not stored
-            LOAD_STEPS(v[c], col + min((size_t)c, (size_t)COLS - 1 - min(j, (size_t)COLS - 1)) * COL_J + k * COL_K, COL_K, COL_ALIGN)
+            LOAD_STEPS(v[c], COL_KIND, col + min((size_t)c, (size_t)COLS - 1 - min(j, (size_t)COLS - 1)) * COL_J + k * COL_K, COL_K, COL_ALIGN)
 #endif
         UNROLL for (int i = 0; i < ROWS; i++) {
-            LOAD_STEPS(r, row + i * ROW_I + k * ROW_K, ROW_K, (ROWS_WIDE ? ROW_ALIGN : 1))
+            LOAD_STEPS(r, ROW_KIND, row + i * ROW_I + k * ROW_K, ROW_K, (ROWS_WIDE ? ROW_ALIGN : 1))
             UNROLL for (int d = 0; d < VK; d++)
                 UNROLL for (int c = 0; c < VJ; c++) sum[i][c] = VFMA(r[d], v[c][d], sum[i][c]);
         }

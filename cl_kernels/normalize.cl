@@ -55,20 +55,20 @@
 
 #define FOLD_(a, INIT, MERGE, TERM, KEEP_V, KEEP_S) \
     T a; { START(v_, INIT) size_t i_ = 0; \
-        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD) const VT t_ = (TERM); KEEP_V; v_[u] = MERGE(v_[u], t_); } \
-        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD) const VT t_ = (TERM); KEEP_V; v_[0] = MERGE(v_[0], t_); } \
+        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) const VT t_ = (TERM); KEEP_V; v_[u] = MERGE(v_[u], t_); } \
+        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD_OF) const VT t_ = (TERM); KEEP_V; v_[0] = MERGE(v_[0], t_); } \
         JOIN(a, v_, MERGE) \
-        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_LOAD) const T t_ = (TERM); KEEP_S; a = MERGE(a, t_); } }
+        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_OF) const T t_ = (TERM); KEEP_S; a = MERGE(a, t_); } }
 #define FOLD(a, INIT, MERGE, TERM) FOLD_(a, INIT, MERGE, TERM, , )
 #define SUM2(a, TERM, b, OTHER) \
     T a, b; { START(v_, 0) START(w_, 0) size_t i_ = 0; \
-        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD) v_[u] += (TERM); w_[u] += (OTHER); } \
-        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD) v_[0] += (TERM); w_[0] += (OTHER); } \
+        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) v_[u] += (TERM); w_[u] += (OTHER); } \
+        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD_OF) v_[0] += (TERM); w_[0] += (OTHER); } \
         JOIN(a, v_, ADD) JOIN(b, w_, ADD) \
-        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_LOAD) a += (TERM); b += (OTHER); } }
+        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_OF) a += (TERM); b += (OTHER); } }
 #define OUT(VALUE) { size_t j = 0; \
-        for (; j + VW <= N; j += VW) { EVERY(VT, VLOAD) const VT o_ = (VALUE); EPILOGUE_V(r, j, o_); } \
-        for (; j < N; ++j) { EVERY(T, SCALAR_LOAD) EPILOGUE(r, j, (VALUE)); } }
+        for (; j + VW <= N; j += VW) { EVERY(VT, VLOAD_OF) const VT o_ = (VALUE); EPILOGUE_V(r, j, o_); } \
+        for (; j < N; ++j) { EVERY(T, SCALAR_OF) EPILOGUE(r, j, (VALUE)); } }
 #define ONCE
 #define SKIP(c) (c)           // rows to ignore cost no pass
 
@@ -81,8 +81,8 @@
 #else
 #define FOLD_KEPT(a, TERM) FOLD(a, 0, ADD, TERM)
 #define OUT_KEPT(TERM, VALUE) { size_t j = 0; \
-        for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD) const VT e_ = (TERM); STORE_V(r, j, (VALUE)); } \
-        for (; j < N; ++j) { LOADS(T, SCALAR_LOAD) const T e_ = (TERM); STORE(r, j, (VALUE)); } }
+        for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD_OF) const VT e_ = (TERM); STORE_V(r, j, (VALUE)); } \
+        for (; j < N; ++j) { LOADS(T, SCALAR_OF) const T e_ = (TERM); STORE(r, j, (VALUE)); } }
 #endif
 
 #if KIND == CROSS_ENTROPY_SLOPE
@@ -132,14 +132,14 @@ void partial_columns(PARAMS) {
         MOMENTS
         size_t j = 0;
         for (; j + VW <= N; j += VW) {
-            LOADS(VT, VLOAD)
+            LOADS(VT, VLOAD_OF)
             TO_STORE(TO_LOAD(to + j) + gv * NORMAL, to + j);
 #if OUTPUTS == 2
             TO_STORE(TO_LOAD(to + N + j) + gv, to + N + j);
 #endif
         }
         for (; j < N; ++j) {
-            LOADS(T, SCALAR_LOAD)
+            LOADS(T, SCALAR_OF)
             to[j] += gv * NORMAL;
 #if OUTPUTS == 2
             to[N + j] += gv;

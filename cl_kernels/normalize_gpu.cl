@@ -52,9 +52,12 @@
 #define BETA_ALIGN VW
 #endif
 #if X_ALIGN % VW || G_ALIGN % VW || Y_ALIGN % VW || Q_ALIGN % VW || GAMMA_ALIGN % VW || BETA_ALIGN % VW
-#define TAKE(p) CAT(vload, VW)(0, (p))
+#define TAKE_SAME(p) CAT(vload, VW)(0, (p))
+#define TAKE_HALF VLOAD_HALF
+#define TAKE_BF16(p) CAT(as_float, VW)(CAT(convert_uint, VW)(CAT(vload, VW)(0, (p))) << 16)
+#define TAKE(KIND, p) CAT(TAKE_, KIND)(p)
 #else
-#define TAKE VLOAD
+#define TAKE VLOAD_OF
 #endif
 
 // --- the merge of the items' values

@@ -48,6 +48,12 @@ def common(tensors: Sequence[Any]) -> str:
     return promote(*(t.dtype for t in tensors))
 
 
+def of_products(tensors: Sequence[Any]) -> str:
+    """The dtype in which operands of a product meet."""
+    dtype = promote(*(t.dtype for t in tensors))
+    return stored_dtype() if dtype == "float32" and stored_dtype() and casts_products() else dtype
+
+
 def given(t: Any) -> bool:
     """Whether no 16-bit value went into t: a parameter, a buffer, data, a constant, or what was computed from such alone."""
     seen, todo = {id(t)}, [t]

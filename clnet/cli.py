@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ClnetError, ConfigError
+from .precision import PRECISIONS
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
 SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "curves")
@@ -71,6 +73,7 @@ def _train_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", choices=["digits"])
     sub.add_argument("--model", choices=MODELS, default="mlp")
     sub.add_argument("--epochs", type=int, default=None, help="passes over the data (default: the example's own)")
+    sub.add_argument("--precision", choices=PRECISIONS, help="bf16, fp16: mixed precision; the others: the arithmetic of products (default: fp32)")
     _device_option(sub)
 
 
@@ -93,6 +96,7 @@ def _bench_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--suite", choices=SUITES, default="all")
     sub.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
     sub.add_argument("--only", default="", metavar="TEXT", help="only works whose name contains this")
+    sub.add_argument("--precision", choices=PRECISIONS[1:], default="", help="of the steps, on all sides (default: float32); needs --suite steps")
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     sub.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots there")
     sub.add_argument("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report")
@@ -137,8 +141,9 @@ def _train(args: argparse.Namespace) -> int:
     from .train.examples import train_digits
 
     _use(args.device)
-    r = train_digits(args.model, epochs=args.epochs, verbose=True)
-    print(f"{r.kind} on {r.device}: test accuracy {r.accuracy:.4f} (target {r.target} in full), loss {r.loss:.4f}, {r.parameters} parameters, "
+    r = train_digits(args.model, epochs=args.epochs, precision=args.precision, verbose=True)
+    how = f" in {args.precision}" if args.precision else ""
+    print(f"{r.kind} on {r.device}{how}: test accuracy {r.accuracy:.4f} (target {r.target} in full), loss {r.loss:.4f}, {r.parameters} parameters, "
           f"{len(r.history.rows)} epochs in {r.seconds:.1f} s, {r.samples_per_second:.0f} samples/s")
     return 0
 
@@ -170,9 +175,9 @@ def _bench(args: argparse.Namespace) -> int:
     from .workbench import bench, bench_profile
 
     if args.profile:
-        return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile)
+        return bench_profile.main(_use(args.device), functools.partial(bench.works, precision=args.precision), args.suite, args.only, args.profile)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
-                      report_file=args.report)
+                      report_file=args.report, precision=args.precision)
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 //
 //   COPY_4(to, from)         to: local_address(p) + bytes; it is there after COMMIT and a wait for the group
 //   COPY_IF_4(to, from, in)  zeros where not `in`
-//   WIDE_4(p)                four elements, aligned to them where CAST_LOADS is set (vector.h)
+//   WIDE_4(K, p)             four elements of an operand stored as K says (vector.h), aligned to them where CAST_LOADS is set; WIDE_1 one
 
 #if ASYNC
 INLINE uint local_address(__local void* p) {
@@ -20,10 +20,13 @@ INLINE uint local_address(__local void* p) {
 typedef CAT(T, 4) quad;
 #define VECTOR_1 T
 #define VECTOR_4 quad
-#define WIDE_1(p) (*(p))
+#define WIDE_1 SCALAR_OF
 #ifdef CAST_LOADS
-#define WIDE_4(p) (*(__global const quad*)(p))
+#define WIDE_4_SAME(p) (*(__global const quad*)(p))
 #else
-#define WIDE_4(p) vload4(0, p)
+#define WIDE_4_SAME(p) vload4(0, p)
 #endif
+#define WIDE_4_HALF(p) vload_half4(0, p)
+#define WIDE_4_BF16(p) WIDENED(4, p)
+#define WIDE_4(KIND, p) CAT(WIDE_4_, KIND)(p)
 #endif

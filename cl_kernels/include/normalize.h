@@ -47,28 +47,47 @@
 #define EPILOGUE_V EPILOGUE
 #endif
 
+// --- how operands are stored (see vector.h)
+#ifndef X_KIND
+#define X_KIND SAME
+#endif
+#ifndef G_KIND
+#define G_KIND SAME
+#endif
+#ifndef Y_KIND
+#define Y_KIND SAME
+#endif
+#ifndef Q_KIND
+#define Q_KIND SAME
+#endif
+#ifndef GAMMA_KIND
+#define GAMMA_KIND SAME
+#endif
+#ifndef BETA_KIND
+#define BETA_KIND SAME
+#endif
+
 // --- READS(R, TYPE, LOAD): what a kind's passes read at column j of row r, LATE what only its results need
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX || KIND == STANDARDIZE || KIND == LAYER_NORM || KIND == RMS_NORM || KIND == CROSS_ENTROPY || KIND == CROSS_ENTROPY_SLOPE
-#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j))
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j))
 #elif KIND == SOFTMAX_GRADIENT || KIND == LOG_SOFTMAX_GRADIENT
-#define READS(R, TYPE, LOAD) R(TYPE, gv, LOAD(g + r * N + j)) R(TYPE, yv, LOAD(y + r * N + j))
+#define READS(R, TYPE, LOAD) R(TYPE, gv, LOAD(G_KIND, g + r * N + j)) R(TYPE, yv, LOAD(Y_KIND, y + r * N + j))
 #elif KIND == SOFT_CROSS_ENTROPY
-#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, qv, LOAD(q + r * N + j))
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, qv, LOAD(Q_KIND, q + r * N + j))
 #elif KIND == LAYER_NORM_GRADIENT || KIND == RMS_NORM_GRADIENT
-#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, gv, LOAD(g + r * N + j) * LOAD(gamma + j))
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, gv, LOAD(G_KIND, g + r * N + j) * LOAD(GAMMA_KIND, gamma + j))
 #else
-#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(x + r * N + j)) R(TYPE, gv, LOAD(g + r * N + j))
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, gv, LOAD(G_KIND, g + r * N + j))
 #endif
 #if KIND == LAYER_NORM
-#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(gamma + j)) R(TYPE, bv, LOAD(beta + j))
+#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(GAMMA_KIND, gamma + j)) R(TYPE, bv, LOAD(BETA_KIND, beta + j))
 #elif KIND == RMS_NORM
-#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(gamma + j))
+#define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(GAMMA_KIND, gamma + j))
 #else
 #define LATE(R, TYPE, LOAD)
 #endif
 #define DECLARE(TYPE, name, value) const TYPE name = value;
 
-#define SCALAR_LOAD(p) (*(p))
 #define ADD(a, b) ((a) + (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
@@ -124,9 +143,9 @@
 #define ROW SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
 #elif KIND == CROSS_ENTROPY
 #if SMOOTHED
-#define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (x[r * N + at] - top) + (T)(SMOOTHING) / N * all;
+#define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (SCALAR_OF(X_KIND, x + r * N + at) - top) + (T)(SMOOTHING) / N * all;
 #else
-#define PICKED const T picked = x[r * N + at] - top;
+#define PICKED const T picked = SCALAR_OF(X_KIND, x + r * N + at) - top;
 #endif
 #define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) PICKED \
     const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN); ONCE { EPILOGUE(r, value); }

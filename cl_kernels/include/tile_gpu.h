@@ -10,6 +10,13 @@
 
 #include "include/copies.h"
 
+#ifndef X_KIND
+#define X_KIND SAME             // how operands are stored (vector.h); other than SAME with ASYNC 0 alone
+#endif
+#ifndef W_KIND
+#define W_KIND SAME
+#endif
+
 #define ITEMS ((BM / TM) * (BN / TN))
 #define XS_K (BM + VW)          // padded: a transposing store would hit one bank
 #define WS_K (BN + VW)
@@ -38,8 +45,8 @@
 #define PUT_1(v, to, step) (to)[0] = (v);
 #define PUT_4(v, to, step) { (to)[0] = (v).x; (to)[step] = (v).y; (to)[2 * (step)] = (v).z; (to)[3 * (step)] = (v).w; }
 #define FETCH(stage, k0)                                                                                   \
-    UNROLL for (int i = 0; i < X_LOADS; i++) x_next[i] = X_IN(i, k0) ? CAT(WIDE_, X_WIDE)(X_FROM(i)) : (X_VECTOR)(0); \
-    UNROLL for (int i = 0; i < W_LOADS; i++) w_next[i] = W_IN(i, k0) ? CAT(WIDE_, W_WIDE)(W_FROM(i)) : (W_VECTOR)(0); \
+    UNROLL for (int i = 0; i < X_LOADS; i++) x_next[i] = X_IN(i, k0) ? CAT(WIDE_, X_WIDE)(X_KIND, X_FROM(i)) : (X_VECTOR)(0); \
+    UNROLL for (int i = 0; i < W_LOADS; i++) w_next[i] = W_IN(i, k0) ? CAT(WIDE_, W_WIDE)(W_KIND, W_FROM(i)) : (W_VECTOR)(0); \
     ADVANCE(k0)
 #define DEPOSIT(stage)                                                                                     \
     UNROLL for (int i = 0; i < X_LOADS; i++) CAT(PUT_, X_WIDE)(x_next[i], xs + XS(stage, i), X_STEP)       \

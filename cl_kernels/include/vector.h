@@ -4,6 +4,8 @@
 //   VLOAD(p)         VW contiguous elements at a __global pointer; no alignment asked beyond that of T
 //   VSTORE(v, p)     the opposite
 //   VLOAD_P VSTORE_P the same for private arrays, VLOAD_L VSTORE_L for __local ones
+//   VLOAD_OF(K, p)   VLOAD of an operand that is stored as K says: SAME (as T), HALF or BF16 (16 bits, T is float); SCALAR_OF(K, p) one element,
+//                    STORED_OF(K) the type that pointers to it have. The generator defines X_KIND for an operand x in files that mention it
 //   VSPLAT(s)        a scalar in every lane
 //   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
 //   VFMA(a, b, c)    a * b + c
@@ -55,6 +57,29 @@
 #define VSTORE_L VSTORE
 #endif
 #endif
+
+#define STORED_SAME T
+#define STORED_HALF half
+#define STORED_BF16 ushort
+#define STORED_OF(KIND) CAT(STORED_, KIND)
+#define SCALAR_SAME(p) (*(p))
+#define SCALAR_HALF(p) vload_half(0, (p))
+#define SCALAR_BF16(p) as_float((uint)*(p) << 16)
+#define SCALAR_OF(KIND, p) CAT(SCALAR_, KIND)(p)
+#define VLOAD_SAME(p) VLOAD(p)
+#if VW == 1
+#define VLOAD_HALF SCALAR_HALF
+#define VLOAD_BF16 SCALAR_BF16
+#else
+#define VLOAD_HALF(p) CAT(vload_half, VW)(0, (p))
+#define VLOAD_BF16(p) WIDENED(VW, p)
+#endif
+#ifdef CAST_LOADS
+#define WIDENED(N, p) CAT(as_float, N)(CAT(convert_uint, N)(*(__global const CAT(ushort, N)*)(p)) << 16)
+#else
+#define WIDENED(N, p) CAT(as_float, N)(CAT(convert_uint, N)(CAT(vload, N)(0, (p))) << 16)
+#endif
+#define VLOAD_OF(KIND, p) CAT(VLOAD_, KIND)(p)
 
 #define VSPLAT(s) ((VT)(s))
 #if USE_FMA

@@ -20,6 +20,7 @@ from .schedule import Launch, Schedule, operand
 MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
 GPU_GROUP = 256
 GPU_VECTOR = 4
+KINDS = {"float16": "HALF", "bfloat16": "BF16"}  # how include/vector.h calls operands that are not stored as T
 ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
 STREAM = 8 << 20  # [bytes] of a result that does not stay in a cache until it is read
 
@@ -221,6 +222,8 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
         params.reads[OperandParam(node, arg, offset)] = arg
         if f"{arg.upper()}_ALIGN" in file:  # only who asks: others share a program at every alignment
             aligned += f"#define {arg.upper()}_ALIGN {math.gcd(offset, alignment(plan, node))}\n"
+        if i.spec.dtype in KINDS and f"{arg.upper()}_KIND" in file:
+            aligned += f"#define {arg.upper()}_KIND {KINDS[i.spec.dtype]}\n"
     tail = _epilogue(plan, launch, core, stage, params, functions, device) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"

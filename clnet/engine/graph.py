@@ -125,6 +125,19 @@ class _Builder:
         wide = Tensor(t.op, t.inputs, t.attrs, Spec(t.shape, "float32"))
         return wide.astype(t.dtype) if self.stages(wide) is not None else None
 
+    def is_widening(self, t: Tensor) -> bool:
+        return not self.known(t) and t.op is OPS["cast"] and t.dtype == "float32" and t.inputs[0].dtype in NARROW and COPY not in t.attrs
+
+    def unwidened(self, t: Tensor) -> Tensor:
+        """A kernel of widened operands on what they were widened from, where it can read that, else on copies of its own."""
+        assert t.op is not None
+        if t.op.name in READS_NARROW:
+            same = Tensor(t.op, tuple(i.inputs[0] if self.is_widening(i) else i for i in t.inputs), t.attrs, t.spec)
+            self.add(same.inputs)
+            if self.stages(same) is not None:
+                return same
+        return Tensor(t.op, tuple(self.widened(i.inputs[0]) if self.is_widening(i) else i for i in t.inputs), t.attrs, t.spec)
+
     def widened(self, i: Tensor) -> Tensor:
         """i as float32, for one kernel alone: a float32 twin that others share would lie in memory beside the 16 bits until the last of them."""
         self.copies += 1
@@ -142,6 +155,8 @@ class _Builder:
         assert t.op is not None
         if t.op.kind in ("kernel", "composite") and not t.size:
             return constant(0, t.dtype, t.shape)
+        if t.op.kind in ("kernel", "composite") and t.dtype == "float32" and any(self.is_widening(i) for i in t.inputs):
+            return self.unwidened(t)
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
             if t.op.name in READS_NARROW and (narrow := self.narrow(t)) is not None:
                 return None if t.dtype == "float32" else narrow
@@ -161,8 +176,12 @@ class _Builder:
 COPY = "copy"
 # Views below which a cast may be made: of the same elements, or (PARTS) of a leaf that is rounded as one.
 SINKS, PARTS = {"permute", "reshape", "expand"}, {"crop", "after"}
-# Kernels that can read 16-bit operands themselves, on some devices; the others get float32.
-READS_NARROW: set[str] = {"matmul", "conv", "conv_data_gradient", "conv_weight_gradient", "attention", "attention_gradient"}
+# Kernels that can read 16-bit operands themselves, on some devices; the others get float32 copies.
+READS_NARROW: set[str] = {
+    "matmul", "conv", "conv_data_gradient", "conv_weight_gradient", "attention", "attention_gradient",
+    "softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient", "standardize", "standardize_gradient",
+    "layer_norm", "layer_norm_gradient", "layer_norm_parameter_gradient", "rms_norm", "rms_norm_gradient", "rms_norm_parameter_gradient",
+    "cross_entropy", "cross_entropy_slope", "soft_cross_entropy"}
 # Ops whose formula says itself what is rounded where operands are narrow.
 WIDENS: set[str] = {"attention", "attention_gradient"}
 # Kernels that take operands as strided views; the others get contiguous arrays.

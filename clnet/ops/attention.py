@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..autocast import of_products
 from ..errors import ShapeError
 from ..op import Case, composite
 from ..precision import current_precision
-from ..spec import promote
 from ..tensor import Tensor, as_tensor, evaluate_formula
 from .attention_geometry import backward_stages, forward_stages
 from .copy import concat
@@ -42,7 +42,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     """
     q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
     _check(q, k, v)
-    dtype = promote(q.dtype, k.dtype, v.dtype)
+    dtype = of_products((q, k, v))
     q, k, v = (cast(x, "float32" if dtype in NARROW and mask is not None else dtype) for x in (q, k, v))
     attrs: dict[str, Any] = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else float(scale))
     if mask is None:

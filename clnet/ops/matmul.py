@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..op import Case, kernel
 from ..precision import checked, current_precision
 from ..tensor import Tensor, as_tensor
-from . import matmul_geometry, matmul_gpu_geometry, matmul_tensor_geometry
+from . import matmul_geometry, matmul_gpu_geometry
 from .matmul_tensor_geometry import NARROW
 from .view import permute, reshape, transpose
 
@@ -64,9 +64,9 @@ def _(device: Any, operands: Any, *, precision: str = "fp32") -> Any:
         "M": m, "N": n, "K": k, "X_M": x.strides[-2], "X_K": x.strides[-1], "W_K": w.strides[-2], "W_N": w.strides[-1],
         "X_BATCH(b)": _batch_offset(lead, x), "W_BATCH(b)": _batch_offset(lead, w),
     }
-    if x.dtype in NARROW:  # their products are exact in float32, so this is the arithmetic of the dtype
-        return matmul_tensor_geometry.stages(device, defines, operands, batch, NARROW[x.dtype])
+    narrow = NARROW.get(x.dtype, "")  # their products are exact in float32, so tensor cores give the arithmetic of the dtype
     note = f"fp32; {precision} was asked for" if precision != "fp32" else ""
+    precision = narrow or precision
     if device.kind != "cpu":
         return matmul_gpu_geometry.stages(device, defines, operands, batch, precision, note)
     g = matmul_geometry.geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)

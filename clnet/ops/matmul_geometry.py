@@ -12,6 +12,7 @@ from math import ceil, log2
 from typing import Any
 
 from ..engine.tune import tuned as lookup
+from ..spec import NARROW
 
 Pair = tuple[int, ...]
 Table = tuple[tuple[str, Any], ...]
@@ -45,7 +46,7 @@ SPACE: dict[str, Sequence[Any]] = {
 }
 # [bytes] of local memory by NVIDIA's compute capability: the driver reports what older devices had.
 LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024}
-SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8}
+SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
 
 def geometry(device: Any, batch: int, m: int, n: int,
@@ -54,7 +55,8 @@ def geometry(device: Any, batch: int, m: int, n: int,
     size = SIZE[str(dtype)]
     measured = lookup(device, "matmul", shape_class(batch, m, n, k, x_strides, w_strides))
     table = tuple(sorted({**TUNED["cpu"], **measured, **(tuned or {})}.items()))
-    return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k, tuple(x_strides), tuple(w_strides), size, table)
+    widened = str(dtype) in NARROW
+    return _cpu(device.runtime, device.vector_width, device.compute_units, batch, m, n, k, tuple(x_strides), tuple(w_strides), size, table, widened)
 
 
 def shape_class(batch: int, m: int, n: int, k: int, x_strides: Sequence[int], w_strides: Sequence[int]) -> str:
@@ -65,11 +67,13 @@ def shape_class(batch: int, m: int, n: int, k: int, x_strides: Sequence[int], w_
 
 
 @lru_cache(4096)
-def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table) -> dict[str, Any]:
+def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
+         widened: bool = False) -> dict[str, Any]:
+    """`widened`: 16-bit operands, which become floats when they are packed, both of them."""
     t = dict(table)
     lanes = max(1, width * 4 // size)                   # width counts floats
     base = dict(VW=lanes, USE_FMA=int(runtime != "pocl"))
-    if xs[1] == 1 and ws[0] == 1 and min(m, n) <= t["dot"] and lanes > 1:
+    if xs[1] == 1 and ws[0] == 1 and min(m, n) <= t["dot"] and lanes > 1 and not widened:
         return _dot(base, lanes, cores, batch, m, n, k)
     cost, swap, mr, nv = min(
         (_cost(t, r, c, k, rk, cj, ck, mr, nv, lanes, size) + swap * m * n / lanes * 3, swap, mr, nv)
@@ -83,7 +87,7 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     rows_most = row_tiles
     if swap or cut:                                     # the macro tile stays in private memory: half of the scratch at most
         rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
-    packed = not _direct(t, rows, mr, k, col_j, col_k, size)
+    packed = widened or not _direct(t, rows, mr, k, col_j, col_k, size)
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
@@ -94,7 +98,7 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     aliased = row_k == 1 and row_i * size % 4096 == 0 and rows > 1     # all rows of a tile fall into one set of the L1
     rows_packed = per_panel > 1 and (aliased or row_k != 1 and depth > 256) or row_k != 1 and row_i != 1 and per_panel > 2
     defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
-                   ROWS_PACKED=int(rows_packed))
+                   ROWS_PACKED=int(rows_packed or widened))
     return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
 
 

@@ -44,7 +44,7 @@ def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, prec
     x, w = operands
     m, n, k, size = defines["M"], defines["N"], defines["K"], SIZE[str(x.dtype)]
     table = tuple(sorted({**TUNED, **lookup(device, "matmul")}.items()))
-    copies = device.inline_ptx and device.compute_capability >= 80 and size == 4
+    copies = device.inline_ptx and device.compute_capability >= 80 and x.dtype == "float32"  # 16 bits are widened on their way, through registers
     local = max(device.local_memory, LOCAL.get(device.compute_capability, 0))
     along_k = (defines["X_K"] == 1 and defines["X_M"] != 1, defines["W_K"] == 1 and defines["W_N"] != 1)
     g = _plan(table, device.compute_units, local, device.max_work_group, copies, batch, m, n, k, along_k, (_wide(x, size), _wide(w, size)), size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..spec import NARROW, is_float
+
 WORTH = 2048  # [elements] that are worth a work-item of their own on a CPU
 ITEM = 8  # [elements] of a row that a work-item of a GPU takes, more of long ones
 GROUP = 256  # [work-items] of a group on a GPU
@@ -60,7 +62,7 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
 
 
 def _suits(device: Any, operands: Any, n: int, rows: int) -> bool:
-    floats = {o.dtype for o in operands if o.dtype.startswith("float")}
+    floats = {"float32" if o.dtype in NARROW else o.dtype for o in operands if is_float(o.dtype)}  # 16 bits are widened where they are read
     return len(floats) == 1 and n > 0 and rows > 0 and (n < WIDE or rows >= device.compute_units)
 
 

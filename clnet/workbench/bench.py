@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine import peak
+from ..errors import ConfigError
 from . import peers
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
@@ -24,16 +26,10 @@ def _ops() -> list[Any]:
     return list(bench_ops.works())
 
 
-def _steps() -> list[Any]:
+def _steps(gpu: bool = False, precision: str = "") -> list[Any]:
     from . import bench_steps
 
-    return list(bench_steps.works())
-
-
-def _gpu_steps() -> list[Any]:
-    from . import bench_steps
-
-    return list(bench_steps.works(gpu=True))
+    return list(bench_steps.works(gpu, precision))
 
 
 def _memory() -> list[Any]:
@@ -74,26 +70,30 @@ def _curves() -> list[Any]:
 
 APART = {"matmul": _matmul, "conv": _conv, "curves": _curves}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
-ON_GPUS = {"steps": _gpu_steps}  # in place of a suite's works, which are at the sizes of CPUs
 
 
-def works(suite: str = "all", quick: bool = False, only: str = "", gpu: bool = False) -> list[Any]:
-    """The suites' works, the small ones with `quick`. Each has `suite`, `name` and `rows(setting)`."""
-    makers = {**SUITES, **APART, **({k: v for k, v in ON_GPUS.items() if k in SUITES} if gpu else {})}
+def works(suite: str = "all", quick: bool = False, only: str = "", gpu: bool = False, precision: str = "") -> list[Any]:
+    """The suites' works, the small ones with `quick`; steps at the sizes of GPUs with `gpu`. Each has `suite`, `name` and `rows(setting)`.
+
+    precision   of the steps, on all sides: a name of clnet.autocast, "" for float32. ConfigError with other suites
+    """
+    if precision and suite != "steps":
+        raise ConfigError(f"bench: expected --suite steps with --precision {precision}; got {suite}; only training steps have one for all.")
+    makers: dict[str, Callable[[], list[Any]]] = {**SUITES, **APART, "steps": functools.partial(_steps, gpu, precision)}
     found = [w for name, make in makers.items() if suite == name or (suite == "all" and name in SUITES) for w in make()]
     return [w for w in found if (w.quick or not quick) and only.lower() in w.name.lower()]
 
 
-def run(engine: Any, suite: str = "all", *, quick: bool = False, only: str = "", progress: bool = True) -> list[Row]:
+def run(engine: Any, suite: str = "all", *, quick: bool = False, only: str = "", precision: str = "", progress: bool = True) -> list[Row]:
     """All rows; a work that fails is a row that says why."""
-    return [row for rows in iterate(engine, suite, quick=quick, only=only, progress=progress) for row in rows]
+    return [row for rows in iterate(engine, suite, quick=quick, only=only, precision=precision, progress=progress) for row in rows]
 
 
-def iterate(engine: Any, suite: str, *, quick: bool, only: str, progress: bool = True) -> Iterator[list[Row]]:
+def iterate(engine: Any, suite: str, *, quick: bool, only: str, precision: str = "", progress: bool = True) -> Iterator[list[Row]]:
     """The rows of one work after the other."""
     from tqdm.auto import tqdm
 
-    todo = works(suite, quick, only, engine.device.kind == "gpu")
+    todo = works(suite, quick, only, engine.device.kind == "gpu", precision)
     torch = peers.torch_for(engine.device)
     # tinygrad compiles for half a minute.
     tinygrad = peers.tinygrad_for(engine.device) if any(getattr(w, "tinygrad", None) for w in todo) and not quick and hasattr(engine, "pool") else ""
@@ -142,10 +142,10 @@ def _peers(rows: Sequence[Row]) -> str:
 
 
 def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None, plots: Path | None = None,
-         report_file: Path | None = None) -> int:
+         report_file: Path | None = None, precision: str = "") -> int:
     """Prints the tables, writes JSON, pictures and the report. Exit status 1 if a work failed or none matched."""
     warning = busy()
-    rows = run(engine, suite, quick=quick, only=only)
+    rows = run(engine, suite, quick=quick, only=only, precision=precision)
     if not rows:
         print(f"bench: no work's name contains {only!r}", file=sys.stderr)
         return 1
@@ -159,7 +159,8 @@ def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_f
     if report_file and folder:
         import os
 
-        command = " ".join(["clnet bench", f"--suite {suite}", *(["--quick"] if quick else []), f"--report {report_file.as_posix()}"])
+        options = [*(["--quick"] if quick else []), *([f"--precision {precision}"] if precision else []), f"--report {report_file.as_posix()}"]
+        command = " ".join(["clnet bench", f"--suite {suite}", *options])
         report_file.write_text(report(rows, engine.device, command, Path(os.path.relpath(folder, report_file.parent)), warning), encoding="utf-8")
     return int(any(r.failed for r in rows))
 

@@ -16,8 +16,9 @@ from ..engine.record import Recorded
 from ..layers.base import Layer, no_tape
 from ..losses.base import Loss
 from ..optimizers import Adam
-from ..precision import precision
+from ..precision import STORED, autocast
 from ..tensor import tensor
+from ..train.scaling import LossScale
 from . import bench_tinygrad, bench_torch, registry
 from .bench_compare import Step, Work
 from .bench_row import ARITHMETIC
@@ -142,22 +143,26 @@ def _resnet_products() -> float:
     return total + 640
 
 
-def works(gpu: bool = False) -> list[Work]:
-    """The steps at the sizes of CPUs, or of GPUs."""
+def works(gpu: bool = False, precision: str = "") -> list[Work]:
+    """The steps at the sizes of CPUs, or of GPUs; in float32 or a name of clnet.autocast."""
     registry.load_all()
-    found = [as_work(t) for t in (gpu_tasks() if gpu else tasks())]
-    return [*found, as_work(gpu_tasks()[-1], "fp32x3")] if gpu else found
+    found = [as_work(t, precision or "fp32") for t in (gpu_tasks() if gpu else tasks())]
+    return [*found, as_work(gpu_tasks()[-1], "fp32x3")] if gpu and not precision else found
 
 
 def as_work(task: Task, arithmetic: str = "fp32") -> Work:
-    """The task's training step with its products in an arithmetic; PyTorch in float32, its best its compiled network with the fused update."""
-    modes = {"fused Adam": theirs(task, fused=True)} if task.suite == "steps" else {}
-    if modes and arithmetic == "fp32":
-        modes["compiled, fused Adam"] = theirs(task, fused=True, compiled=True)
-    tinygrad = functools.partial(bench_tinygrad.step, task=task, network=task.tinygrad) if task.tinygrad else None
-    name, known = (task.name, ARITHMETIC) if arithmetic == "fp32" else (f"{task.name} {arithmetic}", arithmetic)
-    return Work(task.suite, name, ours(task, arithmetic), theirs(task), task.quick, missing(task), modes, tinygrad, numpy=task.suite == "steps",
-                flops=task.flops, arithmetic=known)
+    """The task's training step in a name of clnet.autocast, PyTorch's too (float32 for fp32x3), its best its compiled network with the fused update.
+
+    NumPy and tinygrad know float32 alone.
+    """
+    plain = arithmetic == "fp32"
+    modes = {"fused Adam": theirs(task, fused=True, arithmetic=arithmetic)} if task.suite == "steps" else {}
+    if modes and arithmetic != "fp32x3":
+        modes["compiled, fused Adam"] = theirs(task, fused=True, compiled=True, arithmetic=arithmetic)
+    tinygrad = functools.partial(bench_tinygrad.step, task=task, network=task.tinygrad) if task.tinygrad and plain else None
+    name, known = (task.name, ARITHMETIC) if plain else (f"{task.name} {arithmetic}", arithmetic)
+    return Work(task.suite, name, ours(task, arithmetic), theirs(task, arithmetic=arithmetic), task.quick, missing(task), modes, tinygrad,
+                numpy=task.suite == "steps" and plain, flops=task.flops, arithmetic=known)
 
 
 def missing(task: Task) -> str:
@@ -190,13 +195,15 @@ def training(task: Task, engine: Any, arithmetic: str = "fp32") -> tuple[Recorde
     with on(engine):
         model, loss, optimizer = network(task), Loss.registry["CrossEntropyLoss"](), Adam(lr=1e-3)
         optimizer.attach(model.parameters())
+        scaling = LossScale() if arithmetic == "fp16" else None
 
     def body(x: Any, y: Any, hyper: Any) -> Any:
-        with precision(arithmetic):
+        with autocast(arithmetic):
             with no_tape():
                 out = model(x)
             value = loss(out.reshape(-1, task.classes), y.reshape(-1))
-            optimizer.apply(gradients(value, [p.tensor for p in optimizer.parameters]), hyper)
+            found = gradients(scaling.scaled(value) if scaling else value, [p.tensor for p in optimizer.parameters])
+        optimizer.apply(found, hyper, scaling)
         return value
 
     count = iter(range(1, 1 << 30))
@@ -214,7 +221,8 @@ def ours(task: Task, arithmetic: str = "fp32") -> Callable[[Any], Run]:
     return prepare
 
 
-def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False, start: Any = None) -> Callable[..., Any]:
+def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False, start: Any = None,
+                   arithmetic: str = "fp32") -> Callable[..., Any]:
     """PyTorch's step(x, y), which gives the loss; `start`: the state to begin with, by its names."""
     torch = peer.torch
     torch.manual_seed(0)
@@ -225,19 +233,26 @@ def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled:
     # Graphs of CUDA are its fastest mode where launches take longer than kernels, and no slower elsewhere.
     forward = torch.compile(model, mode="reduce-overhead" if peer.where == "cuda" else None) if compiled else model
 
+    device, stored = next(model.parameters()).device.type, getattr(torch, STORED.get(arithmetic, ""), None)
+    scaler, tf32 = torch.amp.GradScaler(device, enabled=arithmetic == "fp16"), arithmetic == "tf32"
+
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad(set_to_none=True)
-        value = torch.nn.functional.cross_entropy(forward(x).reshape(-1, task.classes), y.reshape(-1))
-        value.backward()
-        optimizer.step()
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        with torch.autocast(device, stored, enabled=stored is not None):
+            value = torch.nn.functional.cross_entropy(forward(x).reshape(-1, task.classes), y.reshape(-1))
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         return value
 
     return step
 
 
-def theirs(task: Task, fused: bool | None = None, compiled: bool = False) -> Callable[[Torch], Run]:
+def theirs(task: Task, fused: bool | None = None, compiled: bool = False, arithmetic: str = "fp32") -> Callable[[Torch], Run]:
     def prepare(peer: Torch) -> Run:
-        step = their_training(task, peer, fused, compiled)
+        step = their_training(task, peer, fused, compiled, arithmetic=arithmetic)
         x, y = (peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch())
         return functools.partial(step, x, y)
 
