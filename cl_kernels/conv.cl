@@ -27,9 +27,6 @@
 //   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits.
 //   Assumes TH == 1 or (TW == RX and OUT == 1).
 //
-// PLANE, for CPUs and few result channels (depthwise, O = 1). Grid (RZ * blocks of rows, GROUPS, N). As CONV, but lanes follow the pixels
-//   of a row, weights are broadcast and read where they lie. Assumes OUT == 1, IN_X <= 2. TH rows x a vector of sums in registers.
-//
 // WEIGHTS, for CPUs. Grid (PARTS, blocks of channels, blocks of panels * GROUPS), local size 1. Lanes follow the channels of `grad`
 //   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
 //       for each block of rows of the part: copy data as above; for each panel: transpose grad to [pixel][NR]
@@ -37,12 +34,13 @@
 //   Stores partial[part][group][o][c][k].
 //
 // SUM, second stage of WEIGHTS: y = sum of the parts in order. Grid (chunks of CHUNK), local size 1.
+//
+// conv_plane.cl is for few result channels a group.
 
 #define PACK 1
 #define CONV 2
 #define WEIGHTS 3
 #define SUM 4
-#define PLANE_ROWS 5
 #ifndef VARIANT
 #define VARIANT CONV            // which of them
 #endif
@@ -103,26 +101,7 @@ __kernel SERIAL void conv_sum(PARAMS) {
 
 __constant int taps[] = {TAPS};
 
-// to[c][z][row][column] = from[c][z0 + z][y0 + row][MIN_X + column], zero outside the data; columns past it are zero too.
-INLINE void copy_block(T* restrict to, __global const T* restrict from, const size_t channels, const int z0, const int y0) {
-    const int left = MIN_X < 0 ? -(MIN_X) : 0, skip = MIN_X > 0 ? MIN_X : 0;
-    const int width = max(0, min(SX - skip, PITCH - left));
-    for (size_t c = 0; c < channels; c++, from += (size_t)SZ * SY * SX)
-        for (int z = 0; z < ZP; z++)
-            for (int y = 0; y < ROWS; y++, to += PITCH) {
-                const bool inside = z0 + z >= 0 && z0 + z < SZ && y0 + y >= 0 && y0 + y < SY && width > 0;
-                int x = 0;
-                if (inside) {
-                    __global const T* row = from + ((size_t)(z0 + z) * SY + (y0 + y)) * SX + skip;
-                    for (; x < left; x++) to[x] = 0;
-                    int i = 0;
-                    for (; i + VW <= width; i += VW) VSTORE_P(VLOAD(row + i), to + left + i);
-                    for (; i < width; i++) to[left + i] = row[i];
-                    x = left + width;
-                }
-                for (; x < PITCH; x++) to[x] = 0;
-            }
-}
+#include "include/copy_block.h"
 
 #if VARIANT == CONV
 
@@ -205,47 +184,6 @@ __kernel SERIAL void conv(PARAMS) {
             for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + l * PITCH_OUT + i)); }
             for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[l * PITCH_OUT + i]); }
         }
-    }
-}
-
-#elif VARIANT == PLANE_ROWS
-
-#ifndef TH
-#define TH 8                    // rows of the register tile, a divisor of JB
-#endif
-#if IN_X == 1
-#define PIXELS_AT(p) VLOAD_P(p)
-#else
-#define PIXELS_AT(p) VEVEN(VLOAD_P(p), VLOAD_P((p) + VW))
-#endif
-
-__constant uint source[] = {SOURCE};
-
-__kernel SERIAL void conv_plane(PARAMS) {
-    BEGIN
-    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, group = get_global_id(1), n = get_global_id(2);
-    T xs[C * PLANE + 2 * VW * IN_X] __attribute__((aligned(64)));
-    T tile[JB * RX + VW] __attribute__((aligned(64)));
-    for (size_t i = C * PLANE; i < C * PLANE + 2 * VW * IN_X; i++) xs[i] = 0;
-    copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
-    const size_t count = min((size_t)JB, RY - j0) * RX, start = (rz * RY + j0) * RX;
-    for (size_t o = group * O; o < (group + 1) * O; o++) {
-        for (size_t j = 0; j < JB; j += TH)
-            for (size_t k = (RX + VW - 1) / VW; k-- > 0;) {             // backwards: what spills over the end of a row is overwritten
-                __global const T* weight = WEIGHT + group * W_G + (o - group * O) * W_O;
-                const T* restrict at = xs + j * (IN_Y * PITCH) + k * (VW * IN_X);
-                VT sum[TH];
-                UNROLL for (int r = 0; r < TH; r++) sum[r] = VSPLAT(0);
-                for (size_t c = 0; c < C; c++, at += PLANE, weight += W_C)
-                    for (size_t t = 0; t < T_ALL; t++) {
-                        const VT tap = VSPLAT(weight[source[t] * W_K]);
-                        UNROLL for (int r = 0; r < TH; r++) sum[r] = VFMA(tap, PIXELS_AT(at + taps[t] + r * (IN_Y * PITCH)), sum[r]);
-                    }
-                UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], tile + (j + r) * RX + k * VW);
-            }
-        size_t i = 0;
-        for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + i)); }
-        for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[i]); }
     }
 }
 

@@ -11,7 +11,7 @@ from math import ceil, log2, prod
 from typing import Any
 
 from ..engine.tune import tuned
-from . import conv_gpu_geometry, conv_tensor_geometry, conv_winograd
+from . import conv_gpu_geometry, conv_plane, conv_tensor_geometry, conv_winograd
 
 TUNED = dict(
     copy=256 * 1024,    # [bytes] private copy of the data of a work-item: with tile and weights it should stay in L2
@@ -121,9 +121,9 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
         return conv_gpu_geometry.forward(device, layout, common, domain, itemsize)
     if (found := _winograd_forward(device, layout, common, domain, lanes, itemsize)) is not None:
         return found
-    if (rows := _plane_rows(layout, o, c, lanes, itemsize)) is not None:
-        grid = layout.result[0] * ceil(layout.result[1] / rows["JB"]), groups, x.shape[0]
-        return [_stage("conv_plane", {**common, **layout.defines(rows["JB"]), **rows, "VARIANT": "PLANE_ROWS"}, grid, {}, lanes, domain=domain)]
+    if (rows := conv_plane.rows(layout, o, c, lanes, itemsize)) is not None:
+        grid = layout.result[0] * ceil(layout.result[1] / (rows["JB"] * layout.out[1])), groups, x.shape[0]
+        return [_stage("conv_plane", {**common, **layout.defines(rows["JB"]), **rows}, grid, {}, lanes, domain=domain, file=conv_plane.FILE)]
     tile = _conv_tile(device, layout, x.shape[0], groups, o, c, lanes, itemsize)
     if tile is None:
         return None
@@ -153,16 +153,16 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
         return conv_gpu_geometry.weights(device, layout, x.shape[0], groups, o, c, itemsize)
     shape = device, layout, x.shape[0], groups, o, c
     fast = conv_winograd.weights(*shape, lanes, itemsize) if conv_winograd.suits(layout, o, c) else None
-    tile = fast or _weight_tile(*shape, k, lanes, itemsize)
+    plane = conv_plane.weights(*shape, k, lanes, itemsize)
+    tile = plane or fast or _weight_tile(*shape, k, lanes, itemsize)
     if tile is None:
         return None
     total = groups * o * c * k
     common = {"DATA": "x", "GRAD": "g", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o, "SIZE": total,
               "USE_FMA": int(device.runtime != "pocl"), **tile, **layout.defines(tile.get("JB", 1))}
     scratch = {"partial": tile["PARTS"] * total * itemsize}
-    out_blocks = ceil(ceil(o / (tile["NV"] * lanes)) / tile["OB"])
-    kernel, file = ("winograd_weights", conv_winograd.FILE) if fast else ("conv_weights", "")
-    grid = tile["PARTS"], ceil(c / tile["CB"]), out_blocks * groups
+    kernel, file = ("conv_plane_weights", conv_plane.FILE) if plane else ("winograd_weights", conv_winograd.FILE) if fast else ("conv_weights", "")
+    grid = (tile["PARTS"], groups) if plane else (tile["PARTS"], ceil(c / tile["CB"]), ceil(ceil(o / (tile["NV"] * lanes)) / tile["OB"]) * groups)
     return [_stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, scratch, lanes, final=False, file=file),
             _stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(total / 4096),), scratch, lanes, domain=(total,))]
 
@@ -239,16 +239,6 @@ def _conv_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int
     j = ceil(ceil(down / ceil(down / j)) / th) * th
     split = min(panels, ceil(wanted / (outer * ceil(down / j)))) if outer * ceil(down / j) < wanted else 1
     return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split))
-
-
-def _plane_rows(layout: _Layout, o: int, c: int, lanes: int, itemsize: int) -> dict[str, int] | None:
-    """TH, JB of PLANE, or None where lanes are better spent on channels, or a block does not fit."""
-    if o * layout.numbers["few"] > lanes or layout.out != (1, 1, 1) or layout.step[2] > 2 or lanes == 1:
-        return None
-    th = min(8, layout.result[1])
-    rows = [j for j in range(th, layout.result[1] + th, th)
-            if c * layout.plane(j) * itemsize <= layout.numbers["copy"] and j * layout.result[2] * itemsize <= layout.numbers["tile"]]
-    return dict(TH=th, JB=rows[-1]) if rows else None
 
 
 def _weight_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: int, k: int, lanes: int, itemsize: int) -> dict[str, int] | None:

@@ -1,0 +1,151 @@
+// conv_plane: convolution, its data gradient and its weight gradient with few result channels a group (depthwise, one channel out), on CPUs.
+//
+// Formulas, layouts and the generator's names are those of conv.cl: result points r = phase + OUT * j read data at j * IN + offset(tap).
+// There are too few channels for vector lanes: lanes follow the pixels of a row, weights are broadcast and read where they lie.
+// IN_X <= 2. Private memory: the data of JB rows j, zero-padded, [C][ZP][ROWS][PITCH], sized to stay in L2. VARIANTs, local size 1:
+//
+// ROWS_OUT  Grid (RZ * blocks of rows, GROUPS, N). TH rows x a vector of sums in registers over all channels and taps; results through a
+//           private tile. Where OUT is not 1, the pixels of a phase are put between those of the others one by one.
+// WEIGHTS   Grid (PARTS, GROUPS). For each block of rows of the part: copy data and grad; TB taps x a vector of sums in registers over
+//           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds. Pixels past the end of a row meet grad 0.
+
+#define ROWS_OUT 1
+#define WEIGHTS 2
+#ifndef VARIANT
+#define VARIANT ROWS_OUT        // which of them
+#endif
+#ifndef JB
+#define JB 8                    // rows j of a block
+#endif
+#ifndef ZP
+#define ZP 1                    // planes that the taps span; ROWS, PITCH: rows and columns of the private copy
+#endif
+#define PLANE (ZP * ROWS * PITCH)
+#define RB (JB * OUT_Y)         // result rows of a block
+#define BLOCKS ((RY + RB - 1) / RB)
+#define SLACK (2 * VW * IN_X)   // past the last row: read with it
+#define SERIAL __attribute__((reqd_work_group_size(1, 1, 1)))
+#if IN_X == 1
+#define PIXELS_AT(p) VLOAD_P(p)
+#else
+#define PIXELS_AT(p) VEVEN(VLOAD_P(p), VLOAD_P((p) + VW))
+#endif
+
+__constant int taps[] = {TAPS};
+
+#include "include/copy_block.h"
+
+#if VARIANT == ROWS_OUT
+
+#ifndef TH
+#define TH 8                    // rows of the register tile, a divisor of JB
+#endif
+
+__constant uint source[] = {SOURCE};
+__constant uint first[] = {FIRST};
+
+// The TH vectors of results of one phase, at x in the private copy; count: pixels of a vector that there are.
+INLINE void micro(const T* restrict x, __global const T* restrict weight, const size_t t0, const size_t t1, T* restrict tile, const size_t count) {
+    VT sum[TH];
+    UNROLL for (int r = 0; r < TH; r++) sum[r] = VSPLAT(0);
+    for (size_t c = 0; c < C; c++, x += PLANE, weight += W_C)
+        for (size_t t = t0; t < t1; t++) {
+            const VT tap = VSPLAT(weight[source[t] * W_K]);
+            UNROLL for (int r = 0; r < TH; r++) sum[r] = VFMA(tap, PIXELS_AT(x + taps[t] + r * (IN_Y * PITCH)), sum[r]);
+        }
+#if OUT_X == 1 && OUT_Y == 1
+    UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], tile + r * RX);
+#else
+    T lanes[TH * VW] __attribute__((aligned(64)));
+    UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], lanes + r * VW);
+    for (size_t r = 0; r < TH; r++)
+        for (size_t l = 0; l < count; l++) tile[r * (OUT_Y * RX) + l * OUT_X] = lanes[r * VW + l];
+#endif
+}
+
+__kernel SERIAL void conv_plane(PARAMS) {
+    BEGIN
+    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, group = get_global_id(1), n = get_global_id(2);
+    T xs[C * PLANE + SLACK] __attribute__((aligned(64)));
+    T tile[RB * RX + VW] __attribute__((aligned(64)));
+    for (size_t i = C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
+    copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+    const size_t count = min((size_t)RB, RY - j0 * OUT_Y) * RX, start = (rz * RY + j0 * OUT_Y) * RX;
+    for (size_t o = group * O; o < (group + 1) * O; o++) {
+        __global const T* weight = WEIGHT + group * W_G + (o - group * O) * W_O;
+        for (size_t j = 0; j < JB; j += TH)
+            for (size_t p = 0; p < OUT_Y * OUT_X; p++) {
+                const size_t py = p / OUT_X, px = p % OUT_X, phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px;
+                const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
+                for (size_t k = (across + VW - 1) / VW; k-- > 0;)       // backwards: what spills over the end of a row is overwritten
+                    micro(xs + j * (IN_Y * PITCH) + k * (VW * IN_X), weight, first[phase], first[phase + 1],
+                          tile + (j * OUT_Y + py) * RX + k * (VW * OUT_X) + px, min((size_t)VW, across - k * VW));
+            }
+        size_t i = 0;
+        for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + i)); }
+        for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[i]); }
+    }
+}
+
+#else
+
+#ifndef TB
+#define TB T_ALL                // taps of a register tile
+#endif
+#define UNITS (N * RZ * BLOCKS)
+
+// sums[tap][VW] += products over `rows` rows of pixels, for `count` taps from tap0 on.
+INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows, const int tap0, const int count, T* restrict sums) {
+    VT sum[TB];
+    UNROLL for (int t = 0; t < TB; t++) sum[t] = t < count ? VLOAD_P(sums + (tap0 + t) * VW) : VSPLAT(0);
+#if RX % VW
+    T inside[VW];
+    for (int l = 0; l < VW; l++) inside[l] = l < RX % VW;
+    const VT last = VLOAD_P(inside);
+#endif
+    for (size_t y = 0; y < rows; y++, x += IN_Y * PITCH, grad += RX) {
+        for (size_t i = 0; i + VW <= RX; i += VW) {
+            const VT g = VLOAD_P(grad + i);
+            UNROLL for (int t = 0; t < TB; t++)
+                if (t < count) sum[t] = VFMA(g, PIXELS_AT(x + i * IN_X + taps[tap0 + t]), sum[t]);
+        }
+#if RX % VW
+        const VT g = last != (T)0 ? VLOAD_P(grad + RX / VW * VW) : VSPLAT(0);
+        UNROLL for (int t = 0; t < TB; t++)
+            if (t < count) sum[t] = VFMA(g, PIXELS_AT(x + RX / VW * VW * IN_X + taps[tap0 + t]), sum[t]);
+#endif
+    }
+    UNROLL for (int t = 0; t < TB; t++)
+        if (t < count) VSTORE_P(sum[t], sums + (tap0 + t) * VW);
+}
+
+__kernel SERIAL void conv_plane_weights(PARAMS) {
+    BEGIN
+    const size_t part = get_global_id(0), group = get_global_id(1), points = (size_t)RZ * RY * RX;
+    T xs[C * PLANE + SLACK] __attribute__((aligned(64)));
+    T gs[JB * RX + VW] __attribute__((aligned(64)));
+    T sums[O * C * T_ALL * VW] __attribute__((aligned(64)));
+    for (size_t i = 0; i < O * C * T_ALL * VW; i++) sums[i] = 0;
+    for (size_t i = C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
+    for (size_t i = 0; i < JB * RX + VW; i++) gs[i] = 0;
+    for (size_t unit = part * UNITS / PARTS; unit < (part + 1) * UNITS / PARTS; unit++) {
+        const size_t n = unit / (RZ * BLOCKS), rz = unit / BLOCKS % RZ, j0 = unit % BLOCKS * JB, rows = min((size_t)JB, RY - j0);
+        copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+        for (size_t o = 0; o < O; o++) {
+            __global const T* from = GRAD + ((n * GROUPS + group) * O + o) * points + (rz * RY + j0) * RX;
+            size_t i = 0;
+            for (; i + VW <= rows * RX; i += VW) VSTORE_P(VLOAD(from + i), gs + i);
+            for (; i < rows * RX; i++) gs[i] = from[i];
+            for (size_t c = 0; c < C; c++)
+                UNROLL for (int t = 0; t < T_ALL; t += TB) micro(xs + c * PLANE, gs, rows, t, min(TB, T_ALL - t), sums + (o * C + c) * T_ALL * VW);
+        }
+    }
+    __global T* to = (__global T*)partial + (part * GROUPS + group) * O * C * T_ALL;
+    for (size_t i = 0; i < O * C * T_ALL; i++) {
+        T sum = 0;
+        for (size_t l = 0; l < VW; l++) sum += sums[i * VW + l];
+        to[i] = sum;
+    }
+}
+
+#endif
