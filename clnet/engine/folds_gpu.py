@@ -17,8 +17,9 @@ from .schedule import Launch, Schedule
 WARP = 32
 GROUP, LARGEST = 256, 1024  # work-items of a group: usual, and where there are few groups
 SHORT = 16  # [elements] an item folds them alone
-ITEM = 8  # [loads] that are worth a work-item, and a quarter of what it may have before the axes are cut
-GROUPS = 2  # work-groups a compute unit
+ITEM = 8  # [loads] that are worth a work-item
+LONG = 32  # [loads] of an item; beyond, the axes are cut
+RESIDENT = 2048  # work-items a compute unit
 BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "double": 8, "long": 8, "ulong": 8}
 
 
@@ -68,10 +69,10 @@ class _GpuWriter(Writer):
         fits = max(WARP, self.device.local_memory // 2 // bytes_)
         return min(LARGEST, self.device.max_work_group, _power(fits + 1) // 2)
 
-    def cut(self, count: int, items: int, groups: int) -> tuple[int, int]:
-        """(parts, elements a part): of `count` that `items` walk side by side, where `groups` leave units idle and the way is long."""
-        wanted = -(-self.device.compute_units * GROUPS // max(groups, 1))
-        parts = min(wanted, count // (items * ITEM)) if wanted > 1 and count > 4 * ITEM * items else 1
+    def cut(self, count: int, items: int, groups: int, size: int) -> tuple[int, int]:
+        """(parts, elements a part): of `count` that `items` walk side by side, where `groups` of a size leave units idle and the way is long."""
+        wanted = -(-self.device.compute_units * RESIDENT // max(groups * size, 1))
+        parts = min(wanted, count // (items * ITEM)) if wanted > 1 and count > LONG * items else 1
         chunk = -(-count // max(parts, 1) // items) * items if parts > 1 else max(count, 1)
         return max(1, -(-count // chunk)), chunk
 
@@ -84,7 +85,7 @@ class _GpuWriter(Writer):
         most, few = self.most(width), dims.results < 4 * self.device.compute_units
         items = min(most, LARGEST if few else GROUP, max(_power(-(-count // ITEM)), min(WARP, _power(count))))
         results = max(1, min(GROUP, most) // items)
-        parts, chunk = self.cut(count, items, -(-dims.results // results))
+        parts, chunk = self.cut(count, items, -(-dims.results // results), items * results)
         body = acc.step(self.emitter("j", width), dims.element(o, r * n + j), (r * n + j).c(), width, "v" if width > 1 else "a")
         init = acc.init(1) + (acc.init(width, "v") if width > 1 else [])
         done = self.finish(o) if parts == 1 else self.store_parts(o, 1, parts)
@@ -117,7 +118,7 @@ class _GpuWriter(Writer):
         few = columns < 4 * units * WARP
         high = min(most // WARP, (LARGEST if few else GROUP) // WARP, _power(-(-length // ITEM)))
         across, high = (min(GROUP, most), 1) if length <= SHORT or columns >= 4 * units * GROUP else (WARP, high)
-        parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across))
+        parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across), high * across)
         done = self.finish(flat, "j", width) if parts == 1 else self.store_parts(flat, width, parts)
         source = self.source("fold_columns_gpu", (-(-columns // across) * across, parts * high), (across, high), X=across, Y=high, COLUMNS=columns, R=length,
                              CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(acc.init(width), 1), body=indent(body, 3),

@@ -56,6 +56,16 @@ def base_at(node: Node) -> tuple[Node, bool]:
     return base, not conditions and base.size == node.size and ix.flatten(base.shape).expr == flat
 
 
+def pieced(node: Node) -> tuple[Node, int | None]:
+    """(first non-view ancestor, the element of it at which node, row by row, is a contiguous piece; None where it is not one)."""
+    if node.kind != "view" or not node.size:
+        return node, 0
+    flat = var("i", node.size)
+    ix, conditions, base = through_views(node, Flat(flat).unflatten(node.shape))
+    start = ix.flatten(base.shape).expr
+    return base, start.const if not conditions and start == flat + start.const else None
+
+
 def _bases(n: Node) -> list[tuple[Node, bool]]:
     """What a pointwise node reads: the ancestors in memory or registers, and whether element for element (not broadcast)."""
     found = ((base_at(i), i.size == n.size) for i in n.inputs)
@@ -273,19 +283,31 @@ class _Scheduler:
 
     def _assemble(self, n: Node) -> None:
         """A concatenation by placement: each part is computed straight into its place, or copied there."""
-        at, last = 0, self.launches[0] if self.launches else None
-        for part in n.inputs:
-            base, identity = base_at(part)
+        at, k, last = 0, 0, self.launches[0] if self.launches else None
+        while k < len(n.inputs):
+            base, count = self._whole(n.inputs, k)
             if base in self.floating:
                 self.ground(base)
-            if not identity or base not in self.home or base in self.placed or base in self.graph.outputs or base.kind == "assemble":
-                base = self._copy(part)
+            if not count or base not in self.home or base in self.placed or base in self.graph.outputs or base.kind == "assemble":
+                base, count = self._copy(n.inputs[k]), 1
             self.placed[base] = (n, at)
             self.must.add(base)
-            at += part.size
+            at, k = at + base.size, k + count
             last = max(last or self.home[base], self.home[base], key=lambda launch: launch.position)
         assert last is not None
         self.home[n] = last
+
+    def _whole(self, parts: tuple[Node, ...], k: int) -> tuple[Node, int]:
+        """(what parts[k] is a view of, how many parts from there on are all of it, piece by piece in memory order; 0 if they are not)."""
+        first, size, count = pieced(parts[k])[0], 0, 0
+        for part in parts[k:]:
+            base, at = pieced(part)
+            if base is not first or at != size:
+                break
+            size, count = size + part.size, count + 1
+            if size == first.size:
+                return first, count
+        return first, 0
 
     def _copy(self, part: Node) -> Node:
         copy = Node(len(self.graph.nodes), OPS["detach"], (part,), {}, part.spec)

@@ -125,6 +125,22 @@ def test_a_chain_of_thousands_of_ops_does_not_recurse(engine):
     assert gradients(F.sum(y), [x])[0].shape == (4,)
 
 
+def test_the_pieces_of_one_result_are_one_part(engine):
+    """A result whose pieces lie side by side in a concatenation is computed there; pieces that are missing, turned round or doubled are copied."""
+    x, g, gamma, beta = (tensor(normal(*s, seed=k)) for k, s in enumerate([(6, 32), (6, 32), (32,), (32,)]))
+    other = F.square(x)
+
+    def both():
+        return gradients(F.layer_norm(x, gamma, beta), [gamma, beta], g)  # slices of one array
+
+    alone = launches(*both())
+    a, b = both()
+    agree(whole := F.concat([a, b, F.reshape(other, (-1,))], 0))
+    assert launches(F.concat([*both(), F.reshape(F.square(x), (-1,))], 0)) <= alone + 1
+    for parts in ([b, a], [a], [b, other[0]], [a, a, b], [a, b, a, b], [a, b[:5]], [whole, a, b]):
+        agree(F.concat(parts, 0))
+
+
 def test_concatenations_of_many_gradients_stay_linear(engine):
     x = tensor(normal(40, 3))
     y = F.sum(F.concat([F.square(x[i : i + 1]) for i in range(40)], 0))
