@@ -44,6 +44,13 @@ def data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
+def code(text: Any) -> Any:
+    """The text escaped, what stands between backticks as code."""
+    import markupsafe
+
+    return markupsafe.Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text))))
+
+
 def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The page. Every text is escaped by the template."""
     import jinja2
@@ -51,6 +58,7 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["data_uri"] = data_uri
     environment.filters["slug"] = file_name
+    environment.filters["code"] = code
     source = (importlib.resources.files(__package__) / TEMPLATE).read_text(encoding="utf-8")
     return environment.from_string(source).render(title=title, lead=lead, sections=sections, versions=tables.versions())
 

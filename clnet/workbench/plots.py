@@ -127,7 +127,7 @@ def groups(bars: Mapping[str, Mapping[str, float]], title: str, xlabel: str) -> 
             y -= 1
         y -= 1
     axes.set_yticks([t for t, _ in ticks], [n[:44] for _, n in ticks], fontsize=8, **PLAIN)
-    axes.legend(handles=[_patch(c, m) for m, c in colors.items()], fontsize=8, frameon=False)
+    axes.legend(handles=[_patch(c, m) for m, c in colors.items()], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     axes.set(xlabel=xlabel)
     axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
     return _png(figure)

@@ -34,7 +34,7 @@ def main(engine: Any, folder: Path, *, quick: bool = False) -> int:
     device = engine.device
     command = "clnet report --quick" if quick else "clnet report"
     lead = f"{device.name}, {device.platform}, driver {device.driver}. Made by `{command}` in {time.perf_counter() - start:.0f} s."
-    write(folder, lead, sections)
+    write(folder, lead, sections, command)
     for s in sections:
         print(f"{'FAILED' if s.error else 'ok':7} {s.title:32} {s.seconds or 0:5.0f} s  {s.error or (s.text[0] if s.text else '')}"[:160])
     print(f"report: {(folder / 'index.html').resolve()}")
@@ -101,11 +101,11 @@ def timed(engine: Any, quick: bool) -> Section:
     return section
 
 
-def write(folder: Path, lead: str, sections: list[Section]) -> None:
+def write(folder: Path, lead: str, sections: list[Section], command: str) -> None:
     """index.html, a Markdown file a section, and the pictures."""
     (folder / "index.html").write_text(page.render("clnet report", lead, sections), encoding="utf-8")
     for s in sections:
         name = page.file_name(s.title.partition(":")[0])
-        (folder / f"{name}.md").write_text(tables.header(s.title, "clnet report") + "\n" + lead + "\n\n" + s.markdown(), encoding="utf-8")
+        (folder / f"{name}.md").write_text(tables.header(s.title, command) + "\n" + lead + "\n\n" + s.markdown(), encoding="utf-8")
         for caption, png in s.pictures:
             (folder / f"{page.file_name(caption)}.png").write_bytes(png)

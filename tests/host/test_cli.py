@@ -87,6 +87,7 @@ def test_names_are_escaped_everywhere() -> None:
     assert "\\[b\\]" in text
     html = page.render(NASTY, NASTY, [page.Section(NASTY, [NASTY], [(NASTY, [{NASTY: NASTY}])], [(NASTY, b"png")], NASTY)])
     assert "<img src=x" not in html
+    assert "onerror=alert(1)&gt; | <code>a</code> $x$" in html
     assert "<script" not in html
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in html
     assert "<b" not in widgets.escape("<b>")
