@@ -84,8 +84,8 @@ def wide(x: Any) -> Any:
 
 
 def kept_wide(piece: Any, t: Any) -> Any:
-    """The cotangent `piece` of t in the dtype it is wanted in: where t was rounded from float32, a product's own float32 sums."""
-    rounded = t.op is OPS["cast"] and t.dtype in NARROW and t.inputs[0].dtype == "float32"
+    """The cotangent `piece` of t in the dtype it is wanted in: where t is a rounded parameter, a product's own float32 sums."""
+    rounded = t.op is OPS["cast"] and t.dtype in NARROW and t.inputs[0].dtype == "float32" and given(t.inputs[0])
     return _unrounded(piece) if rounded else cast(piece, t.dtype)
 
 

@@ -78,7 +78,7 @@ class _Builder:
         self.of: dict[int, Node] = {}
         self.keep: list[Tensor] = []  # ids in `of` must not be reused while we build
         self.copies = 0
-        self.whole: set[int] = set()  # leaves that are rounded as one
+        self.whole: set[int] = set()  # what is rounded as one
 
     def node(self, op: Op | None, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec, leaf: int = -1) -> Node:
         key = (op.name if op else leaf, tuple(n.number for n in inputs), tuple(attrs.items()), spec)
@@ -174,7 +174,7 @@ class _Builder:
 
 # The attribute of a cast that is a copy for one kernel; the schedule computes it right before that.
 COPY = "copy"
-# Views below which a cast may be made: of the same elements, or (PARTS) of a leaf that is rounded as one.
+# Views below which a cast may be made: of the same elements, or (PARTS) of what is rounded as one.
 SINKS, PARTS = {"permute", "reshape", "expand"}, {"crop", "after"}
 # Kernels that can read 16-bit operands themselves, on some devices; the others get float32 copies.
 READS_NARROW: set[str] = {
@@ -263,13 +263,18 @@ def _source(t: Tensor, known: Callable[[Tensor], bool]) -> Tensor:
     return t
 
 
-def _rounded_leaves(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> set[int]:
-    """Leaves (by id) of which at least half is rounded to 16 bits, part by part: one cast of all takes one launch."""
+def _rounded_whole(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> set[int]:
+    """What (by id) is rounded to 16 bits part by part and had better be as one: leaves of which that is at least half, results of which it is all.
+
+    A leaf, the parameters say, takes one launch then; a kernel's result is rounded on its way to memory.
+    """
     rounded: dict[int, dict[int, int]] = {}
+    least: dict[int, int] = {}
     for t in in_order(roots, stop=known):
-        if t.op is OPS["cast"] and t.dtype in NARROW and known(leaf := _source(t.inputs[0], known)):
-            rounded.setdefault(id(leaf), {id(leaf): leaf.size})[id(t.inputs[0])] = t.size
-    return {leaf for leaf, parts in rounded.items() if 2 * sum(n for t, n in parts.items() if t != leaf) >= parts[leaf]}
+        if t.op is OPS["cast"] and t.dtype in NARROW and not known(t) and (whole := _source(t.inputs[0], known)) is not t.inputs[0]:
+            rounded.setdefault(id(whole), {})[id(t.inputs[0])] = t.size
+            least[id(whole)] = -(-whole.size // 2) if known(whole) else whole.size
+    return {whole for whole, parts in rounded.items() if sum(parts.values()) >= least[whole]}
 
 
 def _concat(t: Tensor) -> Tensor | None:
@@ -314,6 +319,6 @@ def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Any,
     with autocast(None), precision("fp32"):  # what is rewritten here was recorded without a wish, and must not take that of the moment
         for leaf in first:
             builder.add([leaf])
-        builder.whole = _rounded_leaves(roots, known)
+        builder.whole = _rounded_whole(roots, known)
         builder.graph.outputs = builder.add(roots)
     return builder.graph

@@ -82,6 +82,11 @@ def fences(n: Node) -> list[Node]:
     return found
 
 
+def widens(n: Node) -> bool:
+    """Whether n is float32 made of 16 bits: of no worth in memory, except where a kernel cannot read those."""
+    return n.op is not None and n.op.name == "cast" and n.inputs[0].spec.dtype in NARROW
+
+
 def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
     """(node in memory, element offset, strides) through which kernel node n reads its input i."""
     assert n.op is not None
@@ -181,15 +186,21 @@ class _Scheduler:
     def _reduction(self, n: Node) -> None:
         axes, shape = n.attrs["axes"], n.inputs[0].shape
         source = base_at(n.inputs[0])[0]
-        if source in self.floating:
+        widened = source in self.floating and widens(source)  # the fold widens what it reads, wherever it stands
+        if source in self.floating and not widened:
             self.ground(source)
+        needs = [b for b, _ in self.bases[source]] if widened else [source]
         for launch in self.launches:
             alike = launch.kind == "reduction" and launch.cores[0].attrs["axes"] == axes and launch.cores[0].inputs[0].shape == shape
-            if alike and self.ready(source, launch.position) and self._open(n, launch):
+            if alike and all(self.ready(b, launch.position) for b in needs) and self._open(n, launch):
                 launch.cores.append(n)
                 self.home[n] = launch
-                return
-        self._new(n, "reduction", shape)
+                break
+        else:
+            launch = self._new(n, "reduction", shape)
+        if widened:
+            self.home[source] = launch
+            self.floating.pop(source, None)
 
     def ready(self, base: Node, position: int) -> bool:
         """Whether a launch at `position` can read base from memory or recompute it."""
@@ -343,8 +354,11 @@ class _Scheduler:
         away = sites - {home}
         if not away:
             return {home}
-        if n.op is not None and n.op.name == "cast" and n.inputs[0].spec.dtype in NARROW:
+        if widens(n):
             return set(sites)  # memory holds the 16 bits, everybody widens them on the way
+        if n.op is not None and n.op.name == "cast" and n.spec.dtype in NARROW and home.cores:
+            stored.add(n)  # or the float32 that it rounds would be kept in its place
+            return {home}
         # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
         if self.cost[n] <= (3 if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
             return set(sites)

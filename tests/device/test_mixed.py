@@ -228,6 +228,41 @@ def test_tokens_and_graphs(device: Any) -> None:
     assert np.mean(steps[-4:]) < 0.5 * np.mean(steps[:4])
 
 
+def deep_mlp() -> list[Any]:
+    return [Flatten(), *(Dense(out_features=256, activation="gelu") for _ in range(12)), Dense(out_features=10)]
+
+
+@pytest.mark.parametrize("precision", list(STORED))
+def test_activations_take_half_the_memory(precision: str, device: Any) -> None:
+    """What the peak grows by from a batch to one eight times as large: activations, their gradients, what kernels need beside."""
+    if not hasattr(device, "pool"):
+        pytest.skip("the host has no pool")
+
+    def peak(how: str, batch: int) -> int:
+        init.seed(0)
+        model = Sequential(deep_mlp()).build((1, 8, 8))
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((batch, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, batch)
+        trainer = Trainer(model, CrossEntropyLoss(), SGD(lr=0.01), metrics=(), precision=how)
+        device.pool.trim()
+        device.pool.reset_peak()
+        before = clnet.memory()["peak"]
+        trainer.fit((x, y), 1, batch, verbose=False, on_nan="ignore")
+        return clnet.memory()["peak"] - before
+
+    wide, narrow = (peak(how, 4096) - peak(how, 512) for how in ("fp32", precision))
+    assert narrow <= 0.6 * wide, (narrow, wide, narrow / wide)
+
+
+def test_one_launch_rounds_all_parameters(device: Any) -> None:
+    if not hasattr(device, "pool"):
+        pytest.skip("the host launches nothing")
+    (replay,) = trained("bf16", 1).steps.train.replays.values()
+    model_size = sum(p.size for p in mlp(128, 64).parameters())
+    rounded_here = [s for s in replay.plan.steps if s.name == "map_cast" and s.nbytes == 6 * model_size]
+    assert len(rounded_here) == 1, str(replay.plan)
+
+
 # --- loss scaling
 def test_a_scale_that_overflows_is_halved_until_steps_count(device: Any) -> None:
     trainer = Trainer(mlp(32), CrossEntropyLoss(), AdamW(lr=CosineAnnealingLR(200, lr=5e-3)), precision="fp16", loss_scale=LossScale(2.0**40))
