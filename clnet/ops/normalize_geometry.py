@@ -8,9 +8,9 @@ from typing import Any
 from ..spec import NARROW, is_float
 
 WORTH = 2048  # [elements] that are worth a work-item of their own on a CPU
-ITEM = 8  # [elements] of a row that a work-item of a GPU takes, more of long ones
+ITEM = 12  # [elements] of a row that a work-item of a GPU takes, more of long ones
 GROUP = 256  # [work-items] of a group on a GPU
-GROUPS = 8  # work-groups a compute unit of a GPU for the partial sums of columns
+GROUPS = 2  # work-groups a compute unit of a GPU for the partial sums of columns
 GPU_FILE = "normalize_gpu.cl"
 WIDE = 1 << 16  # [elements] rows from here on are folded by all cores together, unless there are enough rows for all
 
