@@ -31,6 +31,8 @@ def gpu_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
     mode, n = lanes_along(plan, launch, dims, WARP)
     if dims.length <= SHORT and mode == "inner":
         first, parts = writer.columns(dims.results, 1)
+    elif mode == "inner" and n == dims.length <= GPU_VECTOR * WARP and writer.width(mode, n) > 1 and dims.results >= GROUP * device.compute_units:
+        return [writer.short_rows()]
     else:
         first, parts = (writer.columns if mode == "outer" else writer.rows)(n, writer.width(mode, n))
     return [first] if parts == 1 else [first, _GpuWriter(plan, launch, dims, device, scratch).merged(parts)]
@@ -92,6 +94,16 @@ class _GpuWriter(Writer):
         return self.source("fold_gpu", (-(-dims.results // results) * results * items, parts), (results * items, 1), G=items, L=results, GROUP=results * items,
                            O=dims.results, Q=count, CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(init, 1), body=indent(body, 3),
                            join=indent(acc.join(width), 1), finish=indent(done, 2), **acc.tree(results * items)), parts
+
+    def short_rows(self) -> Source:
+        """A few items a result, many results a work-group, which would find too little work in one."""
+        dims, acc, count = self.dims, self.acc, self.dims.length // GPU_VECTOR
+        o, j, per = var("o", dims.results), var("j", dims.length), _power(count)
+        body = acc.step(self.emitter("j", GPU_VECTOR), dims.element(o, j), "j", GPU_VECTOR, "v")
+        done = self.finish(o)
+        return self.source("fold_rows_gpu", (-(-dims.results * per // GROUP) * GROUP,), (GROUP,), O=dims.results, G=GROUP, L=per, Q=count, W=GPU_VECTOR,
+                           init=indent(acc.init(1) + acc.init(GPU_VECTOR, "v"), 1), body=indent(body, 2), join=indent(acc.join(GPU_VECTOR), 1),
+                           finish=indent(done, 2), **acc.tree(GROUP))
 
     def columns(self, n: int, width: int) -> tuple[Source, int]:
         """Items across neighbouring results in runs of n, lines of them along the reduced axes; the number of parts."""

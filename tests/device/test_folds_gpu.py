@@ -47,6 +47,17 @@ def test_folds(gpu: Any, shape: Any, axes: Any, launches: int) -> None:
     check(gpu, [y, F.max(x, axes), F.min(-x, axes)])
 
 
+@pytest.mark.parametrize("shape", [(2, 900, 20), (1025, 64), (1100, 128), (1030, 100)])
+def test_many_short_rows(gpu: Any, shape: Any) -> None:
+    """Rows of a few vectors share work-groups, also where these are not full; rows that lie apart, and two operands."""
+    x, g = tensor(rng.standard_normal(shape, np.float32)), tensor(rng.integers(-3, 4, shape).astype(np.float32))
+    turned = F.permute(tensor(rng.standard_normal((shape[-2], *shape[:-2], shape[-1]), np.float32)), *range(1, len(shape) - 1), 0, len(shape) - 1)
+    y = F.sum(x * g, -1) - 1.0
+    with clnet.on(gpu):
+        assert ("work-group of 256 for each o" in "".join(explain(y).sources)) == (gpu.device.compute_units < 64)
+    check(gpu, [y, F.max(x, -1), F.sum(turned * F.cast(g, "bfloat16"), -1)], 2e-5)
+
+
 @pytest.mark.parametrize("shape", [(5000, 12), (3, 20000), (7, 9)])
 def test_folds_of_two_values(gpu: Any, shape: Any) -> None:
     """The first maximum wins ties, however the axes were cut; NaN wins everything."""
