@@ -137,7 +137,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     GRID
     __local float qs[OWN * S(D)] __attribute__((aligned(16))), vs[WALK * S(E)] __attribute__((aligned(16)));
     __local float ks[WALK * S(D) > OWN * S(WALK) ? WALK * S(D) : OWN * S(WALK)] __attribute__((aligned(16))), part[OWN * S(LB)] __attribute__((aligned(16)));
-    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
+    const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
     const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
     float4 y[RI * PER_ITEM(E)];
@@ -207,7 +207,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     float s[RI][4], w[RI][4];
     CLEAR(dx, D)
 #if GRADIENTS == 1
-    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
+    const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
     const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
     float up[RI], less[RI];
@@ -232,7 +232,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
 #else
     float4 dw[RI * PER_ITEM(E)];
     CLEAR(dw, E)
-    const size_t n = get_global_id(1) / HK, hk = get_global_id(1) % HK;
+    const size_t n = get_group_id(1) / HK, hk = get_group_id(1) % HK;
     const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
     FETCH_K(xs, OWN, hk, first)
     FETCH_V(ws, OWN, hk, first)

@@ -15,7 +15,7 @@ from .errors import ClnetError, ConfigError
 from .precision import PRECISIONS
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "curves")
+SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "attention", "curves")
 DEBUG = "CLNET_DEBUG"
 
 

@@ -1,62 +1,29 @@
-// tile_tensor.h: tiles of 16-bit elements in local memory, and the products of warps with them (mma.sync). After attention_tensor.h; needs WARPS, MI,
-// BN, HOLD and, where they are used, the variables item, lane and own_row.
+// tile_tensor.h: tiles of 16-bit elements on their way from memory to the tensor cores, and their results' way back. After attention_tensor.h; needs
+// WARPS, MI, BN, HOLD and, where they are used, the variables item, lane and own_row.
 
 #define ITEMS (WARPS * 32)
 #define ROWS (WARPS * 16 * MI)
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE);
-#define SWAP(F) ((F) >= 64 ? lane & 7 : lane >> 1 & 3)
-// The place of piece c of a row, r0 and the lane's r added, in a tile of rows of F elements at `base`; r0 is a multiple of 8, r % 8 is lane % 8.
-#define PIECE(base, r0, r, c, F) ((base) + ((r0) + (r)) * ((F) * 2) + (((c) ^ SWAP(F)) << 4))
 #define LOG2E 1.44269504088896340736f
 #define FACTOR ((float)(SCALE) * LOG2E)         // of scores, so that exp2 serves
 
-// Tile `to` = R rows of F elements from `from`, zeros beyond `valid`, by all items.
-#define FETCH(to, from, stride, R, F, valid, aligned)                                                      \
+// Tile `to` = R rows of F elements from `from`, zeros beyond `valid`, which is R at least if `all`, by all items.
+#define FETCH(to, from, stride, R, F, valid, all, aligned)                                                 \
     UNROLL for (uint i_ = 0; i_ < (R) * ((F) / 8); i_ += ITEMS) {                                          \
         const uint e_ = i_ + item, r_ = e_ / ((F) / 8), c_ = e_ % ((F) / 8);                               \
         if ((R) * ((F) / 8) % ITEMS == 0 || r_ < (R)) {                                                    \
             const local_at at_ = (to) + r_ * ((F) * 2) + ((c_ ^ ((F) >= 64 ? r_ & 7 : r_ >> 1 & 3)) << 4); \
-            const bool in_ = r_ < (valid);                                                                 \
+            const bool in_ = (all) || r_ < (valid);                                                               \
             const size_t from_ = (in_ ? r_ * (size_t)(stride) : 0) + c_ * 8;                               \
             if (aligned) COPY_ASYNC(at_, (from) + from_, in_ ? 16 : 0);                                    \
             else PUT(at_, in_ ? gathered((__global const element*)(from) + from_, 1) : (uint4)(0));        \
         }                                                                                                  \
     }
 
-// y[i][j] += x tileT: x of 16 MI rows as fragments by OWN(i, kk), tile of BN rows of F elements.
-#define TIMES_TILE_T(y, OWN, tile, F)                                                                      \
-    UNROLL for (uint kk = 0; kk < (F) / 16; kk++) {                                                        \
-        uint a_[MI][4];                                                                                    \
-        UNROLL for (uint i = 0; i < MI; i++) { OWN(a_[i], i, kk) }                                         \
-        UNROLL for (uint j = 0; j < BN / 16; j++) {                                                        \
-            uint b_[4];                                                                                    \
-            LDMATRIX(b_, PIECE(tile, j * 16, lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2, F));         \
-            UNROLL for (uint i = 0; i < MI; i++) {                                                         \
-                MMA(y[i][2 * j], a_[i], b_[0], b_[1]);                                                     \
-                MMA(y[i][2 * j + 1], a_[i], b_[2], b_[3]);                                                 \
-            }                                                                                              \
-        }                                                                                                  \
-    }
-// y[i][f] += p tile: p (16 MI x BN, sums of an earlier product) rounded, tile of BN rows of F elements.
-#define TIMES_TILE(y, p, tile, F)                                                                          \
-    UNROLL for (uint kk = 0; kk < BN / 16; kk++) {                                                         \
-        uint a_[MI][4];                                                                                    \
-        UNROLL for (uint i = 0; i < MI; i++) {                                                             \
-            a_[i][0] = PAIR(p[i][2 * kk][0], p[i][2 * kk][1]);                                             \
-            a_[i][1] = PAIR(p[i][2 * kk][2], p[i][2 * kk][3]);                                             \
-            a_[i][2] = PAIR(p[i][2 * kk + 1][0], p[i][2 * kk + 1][1]);                                     \
-            a_[i][3] = PAIR(p[i][2 * kk + 1][2], p[i][2 * kk + 1][3]);                                     \
-        }                                                                                                  \
-        UNROLL for (uint f = 0; f < (F) / 16; f++) {                                                       \
-            uint b_[4];                                                                                    \
-            LDMATRIX_T(b_, PIECE(tile, kk * 16, lane % 16, f * 2 + lane / 16, F));                         \
-            UNROLL for (uint i = 0; i < MI; i++) {                                                         \
-                MMA(y[i][2 * f], a_[i], b_[0], b_[1]);                                                     \
-                MMA(y[i][2 * f + 1], a_[i], b_[2], b_[3]);                                                 \
-            }                                                                                              \
-        }                                                                                                  \
-    }
 #define CLEAR(y, n) UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint j = 0; j < (n); j++) UNROLL for (uint e = 0; e < 4; e++) y[i][j][e] = 0;
+#define SWAP(F) ((F) >= 64 ? lane & 7 : lane >> 1 & 3)
+// The place of piece c of a row, r0 and the lane's r added, in a tile of rows of F elements at `base`; r0 is a multiple of 8, r % 8 is lane % 8.
+#define PIECE(base, r0, r, c, F) ((base) + ((r0) + (r)) * ((F) * 2) + (((c) ^ SWAP(F)) << 4))
 // Fragments of the own rows: kept (held_...), or read from their tile.
 #define OWN_PIECE(tile, i, kk, F) PIECE(tile, own_row + (i) * 16, lane % 16, (kk) * 2 + lane / 16, F)
 #if HOLD
@@ -68,6 +35,14 @@
 #define HELD(name, tile, F)
 #define TAKE(to, name, tile, i, kk, F) LDMATRIX(to, OWN_PIECE(tile, i, kk, F));
 #endif
+// p, sums of a product of BN columns, rounded: the left operand of the next.
+#define ROUND(a, p)                                                                                        \
+    UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint kk = 0; kk < BN / 16; kk++) {                    \
+        a[i][kk][0] = PAIR(p[i][2 * kk][0], p[i][2 * kk][1]);                                              \
+        a[i][kk][1] = PAIR(p[i][2 * kk][2], p[i][2 * kk][3]);                                              \
+        a[i][kk][2] = PAIR(p[i][2 * kk + 1][0], p[i][2 * kk + 1][1]);                                      \
+        a[i][kk][3] = PAIR(p[i][2 * kk + 1][2], p[i][2 * kk + 1][3]);                                      \
+    }
 // Row of a warp's sums: e / 2 is its half of 16 rows. Column: of BN or of the features.
 #define ROW(i, e) (own_row + (i) * 16 + (e) / 2 * 8 + lane / 4)
 #define COLUMN(j, e) ((j) * 8 + lane % 4 * 2 + (e) % 2)

@@ -129,8 +129,6 @@ def _slope(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tenso
 
 
 def _backward(g: Tensor, lse: Tensor, delta: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
-    if q.dtype in NARROW:
-        return cast(_attention_gradient(*map(_wide, (g, lse, delta, q, k, v)), causal=causal, scale=scale), q.dtype)
     p, ds = (_grouped(x, k) for x in _slope(g, lse, delta, q, k, v, mask, causal, scale))
     dq = reshape(matmul(ds, k), q.shape) * scale
     dk = matmul(transpose(ds), _grouped(q, k)) * scale
@@ -145,7 +143,7 @@ def _pull(g: Tensor, flat: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, a
     end, line = count * e, (n, t, h)
 
     lse = reshape(_wide(flat[end : end + count]), line)
-    if attrs.pop("narrow", ""):
+    if "narrow" in attrs:
         lse = lse + reshape(_wide(flat[end + count :]), line)
     delta = sum(_wide(reshape(g[:end], (*line, e))) * _wide(reshape(flat[:end], (*line, e))), -1) - reshape(_wide(g[end : end + count]), line)
     given = (_rows(g, 0, (n, h, t, e)), lse, delta, q, k, v)
@@ -191,8 +189,10 @@ def _masked_attention(q: Any, k: Any, v: Any, mask: Any, *, causal: bool, scale:
 
 
 @composite("n h t e, n t h, n t h, n h t d, n k s d, n k s e -> f", cl="attention.cl", samples=lambda: _samples(False, True))
-def _attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float, precision: str = "fp32") -> Any:
+def _attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float, precision: str = "fp32", narrow: str = "") -> Any:
     """(dq, dk, dv), flat, rows as (N, T, H, features): p = e^(s q kᵀ − lse), ds = p (g vᵀ − δ), dq = s ds k, dk = s dsᵀ q, dv = pᵀ g"""
+    if narrow:
+        return cast(_attention_gradient(*map(_wide, (g, lse, delta, q, k, v)), causal=causal, scale=scale), narrow)
     return _backward(g, lse, delta, q, k, v, None, causal, scale)
 
 

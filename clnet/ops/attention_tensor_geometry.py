@@ -9,26 +9,30 @@ import math
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_tensor_geometry import NARROW
+from .matmul_tensor_geometry import HOPPER, NARROW
 
 AMPERE = 80  # mma.sync with bfloat16 and asynchronous copies begin there
 FEATURES = (32, 64, 128)
 PIECE = 8  # elements of 16 bytes
 AXES = {"q": "NHTD", "k": "NHSD", "v": "NHSE", "g": "NHTE"}
-# WARPS, MI, BN, STAGES, HOLD of attention_tensor.cl; by kernel and the larger number of features
+# WARPS, MI, BN, STAGES, HOLD of attention_tensor.cl; by kernel and the larger number of features. "hopper ...": WARPS, BN, STAGES of attention_wgmma.cl
 TUNED: dict[str, Any] = {
     "forward 32": (4, 2, 64, 2, 1), "forward 64": (4, 2, 64, 3, 1), "forward 128": (8, 1, 64, 2, 1),
     "queries 32": (4, 2, 32, 2, 1), "queries 64": (4, 2, 32, 2, 1), "queries 128": (8, 1, 32, 2, 0),
+    "hopper forward 32": (4, 128, 2), "hopper forward 64": (4, 128, 2), "hopper queries 32": (4, 64, 2), "hopper queries 64": (4, 64, 2),
+    "hopper keys 32": (4, 64, 2), "hopper keys 64": (4, 64, 2),
     "keys 32": (4, 2, 32, 2, 0), "keys 64": (4, 2, 32, 2, 0), "keys 128": (8, 1, 32, 2, 0),
 }
 
 
-def suits(device: Any, operands: dict[str, Any], scale: float, precision: str) -> str:
-    """The arithmetic, bf16 or fp16, or "" where the device has no such instructions, or the operands ask for another kernel."""
+def suits(device: Any, operands: dict[str, Any], scale: float, precision: str, narrow: str) -> str:
+    """The arithmetic, bf16 or fp16, or "" where the device has no such instructions, or the operands ask for another kernel.
+
+    16-bit operands whose result shall be float32 are another's: the weights would be rounded here.
+    """
     ours = [o for name, o in operands.items() if name in AXES]
-    types = {o.dtype for o in ours}
-    arithmetic = NARROW.get(ours[0].dtype, precision if types == {"float32"} else "")
-    fits = len(types) == 1 and "mask" not in operands and all(o.shape[3] in FEATURES and math.prod(o.shape) for o in ours)
+    arithmetic = NARROW.get(narrow, precision)
+    fits = {o.dtype for o in ours} == {narrow or "float32"} and "mask" not in operands and all(o.shape[3] in FEATURES and math.prod(o.shape) for o in ours)
     able = device.inline_ptx and device.compute_capability >= AMPERE
     return arithmetic if able and fits and scale > 0 and arithmetic in NARROW.values() else ""
 
@@ -54,10 +58,12 @@ def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str,
         common.update({f"{name.upper()}_{axis}": s for axis, s in zip(AXES[name], strides, strict=True)})
     widest = max(operands["q"].shape[3], operands["v"].shape[3])
     for entry, length, heads, more in passes:
-        warps, mi, bn, depth, hold = tiles[f"{entry} {widest}"]
-        defines = {**common, "WARPS": warps, "MI": mi, "BN": bn, "STAGES": depth, "HOLD": hold, **more}
-        found.append(Stage(kernel, defines, (-(-length // (16 * warps * mi)) * 32 * warps, heads), (32 * warps, 1), domain=domain, lanes=2, scratch=scratch,
-                           file="attention_tensor.cl", stepped=True, note=f"{arithmetic} on tensor cores"))
+        hopper = tiles.get(f"hopper {entry} {widest}") if device.compute_capability == HOPPER else None
+        names, file = (("WARPS", "BN", "STAGES"), "attention_wgmma.cl") if hopper else (("WARPS", "MI", "BN", "STAGES", "HOLD"), "attention_tensor.cl")
+        shape = dict(zip(names, hopper or tiles[f"{entry} {widest}"], strict=False))
+        rows = 16 * shape["WARPS"] * shape.get("MI", 1)
+        found.append(Stage(kernel, {**common, **shape, **more}, (-(-length // rows) * 32 * shape["WARPS"], heads), (32 * shape["WARPS"], 1), domain=domain,
+                           lanes=2, scratch=scratch, file=file, stepped=True, note=f"{arithmetic} on tensor cores"))
     return found
 
 

@@ -68,7 +68,13 @@ def _curves() -> list[Any]:
     return list(bench_curves.works())
 
 
-APART = {"matmul": _matmul, "conv": _conv, "curves": _curves}  # not in "all": sizes for GPUs
+def _attention() -> list[Any]:
+    from . import bench_attention
+
+    return list(bench_attention.works())
+
+
+APART = {"matmul": _matmul, "conv": _conv, "attention": _attention, "curves": _curves}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
 
 

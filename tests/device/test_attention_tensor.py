@@ -124,11 +124,14 @@ def test_heads_that_are_views_of_one_projection(cores: Any) -> None:
         near([cores.values([y])[0], *back], want, UNIT["bfloat16"])
 
 
-@pytest.mark.parametrize("tiles", [(2, 2, 32, 3, 0), (4, 1, 32, 2, 1), (1, 1, 64, 2, 0)], ids=str)
+@pytest.mark.parametrize("tiles", [(2, 2, 32, 3, 0), (4, 1, 32, 2, 1), (1, 1, 64, 2, 0), (4, 32, 3), (8, 128, 2), (12, 64, 2), (8, 64, 3)], ids=str)
 def test_other_tiles(cores: Any, monkeypatch: pytest.MonkeyPatch, tiles: Any) -> None:
+    hopper = tiles[1] >= 32
+    if hopper and cores.device.compute_capability != attention_tensor_geometry.HOPPER:
+        pytest.skip("tiles of wgmma, which only Hopper has")
     for name in attention_tensor_geometry.TUNED:
-        monkeypatch.setitem(attention_tensor_geometry.TUNED, name, tiles)
-    tensors, wanted = work((1, 2, 1, 150, 170, 64, 64, True), "bfloat16", "bfloat16")
+        monkeypatch.setitem(attention_tensor_geometry.TUNED, name, tiles if name.startswith("hopper") == hopper else None)
+    tensors, wanted = work((1, 2, 1, 350, 370, 64, 64, True), "bfloat16", "bfloat16")
     near(cores.values(tensors), wanted, UNIT["bfloat16"])
 
 
@@ -138,7 +141,7 @@ def test_rows_with_nothing_to_attend_to_and_large_scores(cores: Any) -> None:
     y = F.attention(q, k, v, causal=True)
     values = [np.asarray(x, np.float32) for x in cores.values([y, *gradients(y, [q, k, v], y)])]
     assert (values[0][:, :, :70] == 0).all() and (values[1][:, :, :70] == 0).all() and all(np.isfinite(x).all() for x in values)
-    sharp = np.asarray(cores.values([F.attention(tensor(arrays[0] * 1024, "bfloat16"), k, v)])[0], np.float32)
+    sharp = np.asarray(cores.values([F.attention(tensor(arrays[0] * 65536, "bfloat16"), k, v)])[0], np.float32)
     best = np.argmax(arrays[0] @ arrays[1].swapaxes(-1, -2), -1)[0, 0]
     assert np.abs(sharp[0, 0] - arrays[2][0, 0][best]).max() < 0.05
 
@@ -149,3 +152,6 @@ def test_what_has_no_such_kernel_is_computed_in_float32(cores: Any) -> None:
         assert "tensor cores" not in repr(explain(F.attention(*narrow)))
         wanted = exact(*(np.asarray(x.numpy(), np.float64) for x in (*narrow, narrow[0])), False)[0]
         near([F.attention(*narrow).numpy()], (wanted,), UNIT["bfloat16"])
+        wide = [F.cast(tensor(rng.standard_normal((1, 1, 9, 32)).astype(np.float32), "bfloat16"), "float32") for _ in range(4)]
+        y = F.attention(*wide[:3])
+        assert "tensor cores" not in repr(explain(y, *gradients(y, wide[:3], wide[3])))
