@@ -19,7 +19,7 @@ from .errors import ClnetError, NoDeviceError
 from .ops.matmul_tensor_geometry import available
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
-VARIABLES = ("CLNET_DEVICE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
+VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
 NVIDIA_CURE = (
     "there is an NVIDIA GPU without OpenCL: apt install the driver's libnvidia-compute package; "
     "start a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
