@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import sys
@@ -175,7 +174,7 @@ def _bench(args: argparse.Namespace) -> int:
     from .workbench import bench, bench_profile
 
     if args.profile:
-        return bench_profile.main(_use(args.device), functools.partial(bench.works, precision=args.precision), args.suite, args.only, args.profile)
+        return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
                       report_file=args.report, precision=args.precision)
 

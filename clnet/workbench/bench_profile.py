@@ -110,11 +110,11 @@ def _part(steps: Sequence[Any], times: Sequence[float], same: list[list[int]], p
     return Part(names, " ".join(dict.fromkeys(first[-1].ops)), grid, len(same), ms, nbytes, flops, roof)
 
 
-def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, file: Path) -> int:
+def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, file: Path, precision: str = "") -> int:
     """Profiles the works of ours that are recorded steps; writes `file` and its numbers beside it as .json. Exit status 1 if there is none."""
     roof = peak.measure(engine)
     found = []
-    for work in works(suite, only=only, gpu=engine.device.kind == "gpu"):
+    for work in works(suite, only=only, gpu=engine.device.kind == "gpu", precision=precision):
         call = work.ours(engine) if getattr(work, "ours", None) else None
         if isinstance(call, Step):
             with on(engine):
@@ -125,7 +125,8 @@ def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, fi
     if not found:
         print(f"bench: no work of {suite!r} named {only!r} has launches to profile on {engine.device.key}", file=sys.stderr)
         return 1
-    command = " ".join([f"clnet bench --suite {suite}", *([f"--only {only!r}"] if only else []), f"--profile {file.as_posix()}"])
+    options = [*([f"--only {only!r}"] if only else []), *([f"--precision {precision}"] if precision else [])]
+    command = " ".join([f"clnet bench --suite {suite}", *options, f"--profile {file.as_posix()}"])
     lead = f"{engine.device.name}, driver {engine.device.driver}. Measured peak: {roof.gflops:.0f} GFLOP/s (float32), {roof.gbytes:.1f} GB/s (triad)."
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n\n".join([tables.header("Where the steps' time goes", command), lead, LEGEND, *(p.markdown() for p in found)]), encoding="utf-8")
