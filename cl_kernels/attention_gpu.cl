@@ -156,8 +156,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
         UNROLL for (int i = 0; i < RI; i++) {
             float4 tops = maximum[i];
             UNROLL for (int l = 0; l < LB; l += 4) tops = fmax(tops, AT4(part + ROW(i) * S(LB) + l));
-            const float now = fmax(fmax(tops.x, tops.y), fmax(tops.z, tops.w)), base = now == -INFINITY ? 0 : now;
-            const float less = exp2(maximum[i] - base);
+            const float now = fmax(fmax(tops.x, tops.y), fmax(tops.z, tops.w)), base = isinf(now) ? 0 : now;
+            const float less = now > maximum[i] ? exp2(maximum[i] - base) : 1;
             maximum[i] = now;
             float more = 0;
             UNROLL for (int j = 0; j < 4; j++) {
@@ -193,8 +193,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     dots(w, ws, wt, E, a, b);                                                                              \
     SCORES(s, crossed, QUERY, KEY)                                                                         \
     UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                               \
-        s[i][j] = exp2(fmin(s[i][j] - (UP), MOST * LOG2E));                                                \
-        w[i][j] = s[i][j] * (w[i][j] - (LESS));                                                            \
+        /* fmin would lose NaN; where nothing may be attended, infinities of the others must not make one */ \
+        const float x_ = s[i][j] - (UP), p_ = exp2(x_ > MOST * LOG2E ? MOST * LOG2E : x_);                 \
+        w[i][j] = s[i][j] == -INFINITY ? 0 : p_ * (w[i][j] - (LESS));                                      \
+        s[i][j] = s[i][j] == -INFINITY ? 0 : p_;                                                           \
     }
 #define KEEP(s) UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) ps[ROW(i) * S(WALK) + COLUMN(j)] = s[i][j];
 

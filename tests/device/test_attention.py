@@ -14,9 +14,11 @@ from clnet.engine.inspect import explain
 from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ShapeError
+from clnet.op import OPS
 from clnet.ops.attention import attention
 from clnet.ops.scan import gru_cell, lstm_cell, recur, rnn_cell, scan, zero_state
 from clnet.tensor import realize, tensor
+from clnet.workbench import checks
 
 pytestmark = pytest.mark.device
 rng = np.random.default_rng(11)
@@ -213,3 +215,12 @@ def test_scan_over_several_series(device: Any) -> None:
     assert ys.shape == (4, 3)
     with pytest.raises(ShapeError, match="one length"):
         scan(lambda s, x: (s, s), a[0], (a, b[:2]))
+
+
+@pytest.mark.parametrize("name", ["attention", "masked_attention", "attention_gradient", "masked_attention_gradient"])
+def test_the_kernel_of_gpus_keeps_nan_and_infinity(name: str, device: Any) -> None:
+    if device.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    engine = device if device.device.kind == "gpu" else OpenCLEngine(dataclasses.replace(device.device, kind="gpu", vector_width=1))
+    result = checks.extremes(OPS[name], engine)
+    assert result, str(result)
