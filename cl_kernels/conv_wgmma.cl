@@ -164,10 +164,10 @@ __constant int set_at[] = {SET_AT};
 
 __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void conv_tensor(PARAMS) {
     BEGIN
-    __local uchar blocks[SLOTS * SLOT + STAGES * STAGE + 1024] __attribute__((aligned(128)));
+    __local uchar blocks[SLOTS * SLOT + STAGES * STAGE] __attribute__((aligned(1024)));
     __local float lines[8][16 * 32] __attribute__((aligned(16)));
     __local ulong barriers[2 * (SLOTS + STAGES)];
-    const uint base = (local_address(blocks) + 1023) & ~1023u, weights = base + SLOTS * SLOT;
+    const uint base = local_address(blocks), weights = base + SLOTS * SLOT;
     const uint full = local_address(barriers), empty = full + 8 * SLOTS, w_full = empty + 8 * SLOTS, w_empty = w_full + 8 * STAGES;
     const uint t = get_local_id(0), warp = t / 32, lane = t % 32;
     if (t == 0) {
@@ -274,9 +274,9 @@ __constant uint row_tap[] = {ROW_TAP};
 
 __kernel __attribute__((reqd_work_group_size(416, 1, 1))) void conv_tensor_sums(PARAMS) {
     BEGIN
-    __local uchar blocks[STAGES * SLOT + 1024] __attribute__((aligned(128)));
+    __local uchar blocks[STAGES * SLOT] __attribute__((aligned(1024)));
     __local ulong barriers[2 * STAGES];
-    const uint base = (local_address(blocks) + 1023) & ~1023u, full = local_address(barriers), empty = full + 8 * STAGES;
+    const uint base = local_address(blocks), full = local_address(barriers), empty = full + 8 * STAGES;
     const uint t = get_local_id(0), warp = t / 32, lane = t % 32;
     const uint group = get_group_id(0), part = group % SPLIT, tile = group / SPLIT, o0 = tile % ROW_TILES * 64, block = tile / ROW_TILES % BLOCKS;
     const uint unit = tile / (ROW_TILES * BLOCKS), rows = unit_first[unit + 1] - unit_first[unit];

@@ -13,7 +13,7 @@
 // MULTIPLY, kernel matmul. Grid (GROUPS * 288, 1, 1), local size 288: work-groups walk the 128 x BN tiles of y. Warp 8 keeps STAGES blocks of KT
 //   on their way into local memory (bulk copies; barriers full and empty); warps 0 to 3 and 4 to 7 multiply 64 rows each (wgmma), and while
 //   they store a tile, through local memory, 32 columns at a time, the first blocks of the next one arrive. K may be cut into SPLIT parts of
-//   K_PART blocks, which matmul_gpu.cl adds (SUM). Local memory STAGES * (128 + BN) * 128 * TERMS + 18 KB.
+//   K_PART blocks, which matmul_gpu.cl adds (SUM). Local memory STAGES * (128 + BN) * 128 * TERMS + 17 KB.
 //   X_DIRECT, W_DIRECT: the operand is 16-bit and read where it lies, by the unit that copies boxes of tensors, which swaps the pieces on the way
 //   and puts zeros beyond the edges. It wants to know the tensor: a map of 128 bytes, made by each group in `maps`. An operand that begins at an
 //   odd place is gathered by warp 8 instead, slowly.
@@ -242,13 +242,13 @@ INLINE void gather(const uint to, __global const ushort* from, const size_t rows
 
 __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
     BEGIN
-    __local uchar blocks[STAGES * STAGE_BYTES + 1024] __attribute__((aligned(128)));
+    __local uchar blocks[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
     __local float lines[8][16 * 32] __attribute__((aligned(128)));
     __local ulong barriers[2 * STAGES];
 #if X_MAPPED || W_MAPPED
     __local uint map_words[64] __attribute__((aligned(128)));
 #endif
-    const uint base = (local_address(blocks) + 1023) & ~1023u, full = local_address(barriers), empty = full + 8 * STAGES;
+    const uint base = local_address(blocks), full = local_address(barriers), empty = full + 8 * STAGES;
     const uint t = get_local_id(0), warp = t / 32, lane = t % 32;
     if (t == 0) {
         for (uint s = 0; s < STAGES; s++) {

@@ -101,8 +101,13 @@ def helpers(text: str) -> str:
 def _to_bfloat16(lanes: int) -> str:
     """Round to nearest even on the bits; NaN stays NaN (adding the rounding bias could carry it to infinity)."""
     f, u, s = (vector(t, lanes) for t in ("float", "uint", "ushort"))
-    return (f"inline {s} to_bfloat16_{lanes}({f} x) {{\n    const {u} b = as_{u}(x);\n"
-            f"    return convert_{s}(x != x ? ({u})(0x7fc0u) : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);\n}}")
+    bits = f"const {u} b = as_{u}(x);\n    return convert_{s}(x != x ? ({u})(0x7fc0u) : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);"
+    pair = f"pair_bfloat16_{lanes}"
+    words = ", ".join(f"{pair}(x.s{i:x}, x.s{i + 1:x})" for i in range(0, lanes, 2))
+    ptx = f"return as_{s}(({vector('uint', lanes // 2)})({words}));" if lanes > 1 else f"return (ushort){pair}(x, 0);"
+    instruction = f'inline uint {pair}(float lo, float hi) {{ uint w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }}'
+    return (f"#ifdef ROUND_BY_PTX\n{instruction}\n#endif\ninline {s} to_bfloat16_{lanes}({f} x) {{\n"
+            f"#ifdef ROUND_BY_PTX\n    {ptx}\n#else\n    {bits}\n#endif\n}}")
 
 
 def _round_float16(lanes: int) -> str:

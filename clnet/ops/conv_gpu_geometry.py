@@ -10,12 +10,12 @@ from math import ceil, prod
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from . import conv_winograd
+from . import conv_winograd, conv_winograd_products
 from .matmul_geometry import LOCAL
 from .matmul_gpu_geometry import TUNED as PRODUCTS
 from .matmul_gpu_geometry import Tile, duration, fits
 
-FILE, WINOGRAD = "conv_gpu.cl", "conv_winograd_gpu.cl"
+FILE, WINOGRAD, WINOGRAD_4 = "conv_gpu.cl", "conv_winograd_gpu.cl", "conv_winograd4_gpu.cl"
 # As for products; `weights`: the tiles of the weight gradient, which turns both operands: 8 pixels a block do so without bank conflicts.
 TUNED: dict[str, Any] = dict(
     tiles=((128, 128, 16, 8, 8, 4, 8, 2, 0.9, 190), (64, 128, 16, 8, 8, 4, 8, 2, 0.85, 120), (64, 64, 16, 8, 4, 4, 8, 2, 0.8, 70),
@@ -25,7 +25,12 @@ TUNED: dict[str, Any] = dict(
              (64, 64, 8, 8, 4, 4, 8, 2, 0.7, 70), (32, 64, 8, 4, 4, 4, 8, 2, 0.5, 48)),
     products=97,
     lead=10,
-    winograd=((64, 0.57), (32, 0.55)),  # tiles of a work-group and share of `products`, for 3x3 convolutions with transformed patches
+    # 3x3 convolutions with transformed patches: results along a side of a tile, tiles of a work-group, share of `products`
+    winograd=((2, 64, 0.57), (2, 32, 0.55), (4, 32, 0.42)),
+    winograd_weights=0.3,   # that share, in the weight gradient
+    winograd_channels=96,   # from so many on, the 36 products of conv_winograd_products.cl are worth the way through memory
+    winograd_limit=0.7,     # share of the time of plain sums that they may take: the other transformed kernels need no memory
+    winograd_bytes=2300,    # [bytes a cycle] of their transforms, all units together
     launch=9000,
     bytes=16000,
     waves=4,        # parts are made until every unit has so many tiles at most
@@ -52,7 +57,8 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
     if found is None:
         return None
     if itemsize == 4 and conv_winograd.suits(layout, o, c):
-        fast = _winograd(device, layout, defines, domain, t, found["time"])
+        fast = conv_winograd_products.forward(device, layout, defines, domain, t, found["time"] * t["winograd_limit"])
+        fast = fast or _winograd(device, layout, defines, domain, t, found["time"])
         if fast is not None:
             return fast
     (bm, bn, bk), items, split = found["tile"][:3], found["items"], found["split"]
@@ -74,22 +80,25 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
 
 
 def _winograd(device: Any, layout: Any, defines: dict[str, Any], domain: tuple[int, ...], t: dict[str, Any], limit: float) -> Any:
-    """The stages of conv_winograd_gpu.cl, or None where they do not fit or take longer than `limit`."""
+    """The stages of conv_winograd_gpu.cl or conv_winograd4_gpu.cl, or None where they do not fit or take longer than `limit`."""
     units, local, most, copies = _limits(device)
     n, groups, o, c = defines["N"], defines["GROUPS"], ceil(defines["O"] / 32) * 32, ceil(defines["C"] / 8) * 8
-    places, best = n * ceil(layout.result[1] / 2) * ceil(layout.result[2] / 2), None
-    for tiles, speed in t["winograd"]:
-        count = o // 32 * ceil(places / tiles)
-        time = ceil(count * groups / units) * 512 * tiles / (t["products"] * speed) * (c + t["lead"])
-        if time < limit and local >= tiles * 2048 and most >= 8 * tiles:     # bytes of its sums, items
-            best, limit = (tiles, count), time
+    best = None
+    for side, tiles, speed in t["winograd"]:
+        products = (side + 2) ** 2
+        count = o // 32 * ceil(n * ceil(layout.result[1] / side) * ceil(layout.result[2] / side) / tiles)
+        time = ceil(count * groups / units) * 32 * products * tiles / (t["products"] * speed) * (c + t["lead"])
+        if time < limit and local >= tiles * products * 128 and most >= products * tiles // 2:     # bytes of its sums, items
+            best, limit = (side, tiles, products, count), time
     if best is None:
         return None
-    tiles, count = best
+    side, tiles, products, count = best
+    name, file = ("winograd_gpu", WINOGRAD) if side == 2 else ("winograd4_gpu", WINOGRAD_4)
     defines = {**defines, **conv_winograd.source(layout), "ASYNC": int(copies), "TILES": tiles}
-    scratch = {"packed": groups * c * 16 * o * 4}
-    return [_stage("winograd_gpu_pack", {**defines, "VARIANT": "PACK"}, (o, c, groups), (32, 1, 1), (), 1, scratch, False, WINOGRAD),
-            _stage("winograd_gpu", {**defines, "VARIANT": "CONV"}, (count * 8 * tiles, 1, groups), (8 * tiles, 1, 1), domain, 4, scratch, True, WINOGRAD)]
+    scratch, items = {"packed": groups * c * products * o * 4}, products * tiles // 2
+    return [_stage(name + "_pack", {**defines, "VARIANT": "PACK"}, (o, c, groups), (32, 1, 1), (), 1, scratch, False, file),
+            _stage(name, {**defines, "VARIANT": "CONV"}, (count * items, 1, groups), (items, 1, 1), domain, 4, scratch, True, file,
+                   side == 4 and layout.result[2] % 4 == 0)]
 
 
 def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, itemsize: int) -> Any:
@@ -101,6 +110,11 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, items
     found = _plan(table, "weights", *_limits(device), groups, o, c * k, n * prod(layout.result), itemsize)
     if found is None:
         return None
+    if itemsize == 4 and conv_winograd.suits(layout, o, c):
+        fast = conv_winograd_products.weights(device, layout, (n, groups, o, c), t, found["time"] * t["winograd_limit"])
+        fast = fast or _winograd_weights(device, layout, (n, groups, o, c), t, found["time"])
+        if fast is not None:
+            return fast
     (bm, bn), items, split, total = found["tile"][:2], found["items"], found["split"], groups * o * c * k
     scratch = {"partial": split * total * itemsize}
     defines = {"DATA": "x", "GRAD": "g", "N": n, "GROUPS": groups, "C": c, "O": o, "USE_FMA": 1, **layout.defines(1), **found["defines"],
@@ -108,6 +122,25 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, items
     grid = ceil(o / bm) * ceil(c * k / bn) * items, 1, groups * split
     return [_stage("conv_weights", {**defines, "VARIANT": "WEIGHTS"}, grid, (items, 1, 1), (), 4, scratch, final=False),
             sum_stage(defines, c, k, total, scratch)]
+
+
+def _winograd_weights(device: Any, layout: Any, sizes: tuple[int, int, int, int], t: dict[str, Any], limit: float) -> Any:
+    """The stages of WEIGHTS of conv_winograd4_gpu.cl, or None where it does not fit or takes longer than `limit`."""
+    (n, groups, o, c), (units, local, most, _) = sizes, _limits(device)
+    pairs, speed = ceil(o / 32) * ceil(c / 32) * groups, t["winograd_weights"]
+    blocks = ceil(n * ceil(layout.result[1] / 4) * ceil(layout.result[2] / 4) / 8)
+    splits = {min(blocks, max(1, units * wave // pairs)) for wave in (1, 2)}
+    time, split = min((ceil(pairs * s / units) * 36864 / (t["products"] * speed) * (ceil(blocks / s) * 8 + t["lead"]), s) for s in splits)
+    if time > limit or local < 4 * 8 * 1156 * 4 or most < 576:      # bytes of its blocks, items
+        return None
+    part, total = ceil(blocks / split), groups * o * c * 9
+    split = ceil(blocks / part)
+    scratch = {"partial": split * total * 4}
+    defines = {"DATA": "x", "GRAD": "g", "N": n, "GROUPS": groups, "C": c, "O": o, "USE_FMA": 1, **layout.defines(1), "PART": part,
+               **conv_winograd.source(layout), **partial_sums(total, split)}
+    grid = ceil(o / 32) * ceil(c / 32) * 576, 1, groups * split
+    return [_stage("winograd4_gpu_weights", {**defines, "VARIANT": "WEIGHTS"}, grid, (576, 1, 1), (), 4, scratch, False, WINOGRAD_4),
+            sum_stage(defines, c, 9, total, scratch)]
 
 
 def _table(device: Any) -> tuple[Any, ...]:
@@ -158,7 +191,7 @@ def _sum(defines: dict[str, Any], epilogue: str, domain: tuple[int, ...], scratc
 
 
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], group: tuple[int, ...], domain: tuple[int, ...], lanes: int,
-           scratch: dict[str, int], final: bool = True, file: str = FILE) -> Any:
+           scratch: dict[str, int], final: bool = True, file: str = FILE, stepped: bool = False) -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, group, domain, lanes, scratch, final, file)
+    return Stage(kernel, defines, grid, group, domain, lanes, scratch, final, file, stepped)

@@ -23,7 +23,7 @@ TUNED: dict[str, Any] = dict(
     stripe=16,
     # [products a cycle] of a compute unit, as measured with packed operands; BN, STAGES
     fp32x3=(325, ((128, 3),)), tf32=(870, ((256, 4), (128, 6))), bf16=(1620, ((256, 4), (128, 6))), fp16=(1620, ((256, 4), (128, 6))),
-    split=(1, 2, 3, 4, 6, 8, 12, 16),
+    split=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16),
     part=4,         # [blocks] K is not cut into parts shorter than this
     cache=4000,     # [bytes a cycle] parts of sums to the cache and back, all units together
     promote=2,      # [blocks] between promotions of fp32x3

@@ -79,26 +79,61 @@ def test_every_tile(gpu: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
             launched(CASES[2], "float32", gpu)
 
 
-@pytest.mark.parametrize("tiles", [32, 64])
-def test_transformed_patches(device: Any, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("side", "tiles"), [(2, 32), (2, 64), (4, 32)])
+def test_transformed_patches(device: Any, side: int, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = device.device
     if profile.kind != "gpu" and profile.runtime != "intel":
         pytest.skip("a CPU that compiles fast plays the GPU")
-    if profile.kind == "gpu" and max(profile.local_memory, conv_gpu_geometry.LOCAL.get(profile.compute_capability, 0)) < 2048 * tiles:
-        pytest.skip("the tile needs more local memory")
-    fake = dataclasses.replace(profile, key=f"gpu {tiles}", kind="gpu", vector_width=1, compute_units=20, local_memory=2048 * tiles, max_work_group=512)
+    local = tiles * (side + 2) ** 2 * 128
+    fake = dataclasses.replace(profile, key=f"gpu {side} {tiles}", kind="gpu", vector_width=1, compute_units=20, local_memory=local, max_work_group=576)
     engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
-    monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd", ((tiles, 1e9),))
-    for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1)):
+    monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd", ((side, tiles, 1e9),))
+    name = {2: "winograd_gpu", 4: "winograd4_gpu"}[side]
+    for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((3, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
         xs, ws, _, padding, _, groups = case
         y = F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
-        assert [s.kernel for s in OPS["conv"].launch(engine.device, y.inputs, **y.attrs)] == ["winograd_gpu_pack", "winograd_gpu"]
+        assert [s.kernel for s in OPS["conv"].launch(engine.device, y.inputs, **y.attrs)] == [f"{name}_pack", name]
         with on(engine):
             launched(case, "float32", engine)
     x, w = RNG.standard_normal((1, 16, 6, 19)).astype("float32"), RNG.standard_normal((30, 16, 3, 3)).astype("float32")
     x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
     y = F.conv(tensor(x), tensor(w), padding=1)
     np.testing.assert_array_equal(np.isfinite(engine.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
+
+
+def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = device.device
+    if profile.kind != "gpu" and profile.runtime != "intel":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    fake = dataclasses.replace(profile, key="gpu weights", kind="gpu", vector_width=1, compute_units=20, local_memory=150000, max_work_group=576)
+    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd_weights", 1e9)
+    for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((40, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
+        xs, ws, _, padding, _, groups = case
+        x, y = placeholder(xs), F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
+        stages = OPS["conv_weight_gradient"].launch(engine.device, (y, x), size=ws[2:], **y.attrs)
+        assert [s.kernel for s in stages] == ["winograd4_gpu_weights", "conv_sum"]
+        with on(engine):
+            launched(case, "float32", engine)
+
+
+def test_products_of_transformed_patches(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("winograd_channels", 1), ("winograd_limit", 1e9), ("winograd_bytes", 1e18)):
+        monkeypatch.setitem(conv_gpu_geometry.TUNED, name, value)
+    how = {"conv": "winograd_gather", "conv_data_gradient": "winograd_gather", "conv_weight_gradient": "winograd_gather_weights"}
+    for case in (CASES[0], CASES[2], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((40, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
+        xs, ws, _, padding, _, _ = case
+        x, w = placeholder(xs), placeholder(ws)
+        y = F.conv(x, w, padding=padding)
+        calls = ("conv", (x, w), {}), ("conv_data_gradient", (y, w), {"size": xs[2:]}), ("conv_weight_gradient", (y, x), {"size": ws[2:]})
+        for name, operands, more in calls:
+            assert OPS[name].launch(gpu.device, operands, **y.attrs, **more)[-1].kernel == how[name]
+        with on(gpu):
+            launched(case, "float32", gpu)
+    x, w = RNG.standard_normal((1, 16, 6, 19)).astype("float32"), RNG.standard_normal((30, 16, 3, 3)).astype("float32")
+    x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
+    y = F.conv(tensor(x), tensor(w), padding=1)
+    np.testing.assert_array_equal(np.isfinite(gpu.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
 
 
 def test_double_precision(gpu: Any) -> None:
