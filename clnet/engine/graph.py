@@ -165,6 +165,9 @@ class _Builder:
             return record(t.op, tuple(self.widened(i) if i.dtype in NARROW else i for i in t.inputs), t.attrs).astype(t.dtype)
         if t.op.name == "cast" and (t.dtype in NARROW or t.inputs[0].dtype in NARROW):
             return self.sunk(t)
+        if t.op.kind == "pointwise" and t.op.name != "cast" and t.dtype == "float32" and any(i.dtype in NARROW for i in t.inputs):
+            # Written out, so that it is the same value as where somebody wrote the casts himself.
+            return Tensor(t.op, tuple(i.astype("float32") if i.dtype in NARROW else i for i in t.inputs), t.attrs, t.spec)
         if t.op.kind == "assemble":
             return _concat(t)
         if t.op.kind == "reduction":

@@ -87,6 +87,11 @@ def widens(n: Node) -> bool:
     return n.op is not None and n.op.name == "cast" and n.inputs[0].spec.dtype in NARROW
 
 
+def rounds(n: Node) -> bool:
+    """Whether n is 16 bits made of something else."""
+    return n.op is not None and n.op.name == "cast" and n.spec.dtype in NARROW
+
+
 def operand(n: Node, i: Node) -> tuple[Node, int, tuple[int, ...]]:
     """(node in memory, element offset, strides) through which kernel node n reads its input i."""
     assert n.op is not None
@@ -137,6 +142,8 @@ class _Scheduler:
         self.must.add(n)
 
     def _load_cost(self, i: Node, base: Node) -> int:
+        if widens(base) or (rounds(base) and base_at(base.inputs[0])[0].kind in ("kernel", "reduction")):
+            return 1  # the 16 bits are in memory
         if base.kind == "pointwise" and base in self.cost:
             return 1 if self.uses[base] > 1 and self.cost[base] > CHEAP else self.cost[base]
         return 1
@@ -356,7 +363,7 @@ class _Scheduler:
             return {home}
         if widens(n):
             return set(sites)  # memory holds the 16 bits, everybody widens them on the way
-        if n.op is not None and n.op.name == "cast" and n.spec.dtype in NARROW and home.cores:
+        if rounds(n) and home.cores:
             stored.add(n)  # or the float32 that it rounds would be kept in its place
             return {home}
         # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
