@@ -1,171 +1,192 @@
-// conv_winograd_products: 3x3 convolution with stride 1, its data gradient and its weight gradient on GPUs, with 36 products where 144 are counted.
+// conv_winograd_products: 3x3 convolution with stride 1 and its two gradients on GPUs as 36 matrix products, where 144 are counted a tile of 4 x 4 results.
 //
-// With X the 6 x 6 patch of data of a 4 x 4 tile of results, W the weights of a pair of channels, G a 4 x 4 tile of gradients,
-//     tile = Aᵀ [ Σ over channels (D W Dᵀ) ⊙ (Bᵀ X B) ] A          weight gradient = Fᵀ [ Σ over tiles (E G Eᵀ) ⊙ (Bᵀ X B) ] F
-// by Cook and Toom at 0, 1, -1, 1/2, -2 and infinity, whose rounding errors are the least among small points: 2 to 3 times those of plain sums.
-// Both sums are 36 products of matrices, which matmul_gpu.cl computes from temporary memory: worth it for many channels. Results that are not
-// finite are computed again, from their definition. What is prepended as in conv.cl. PLACES: tiles of all images; PITCH: to a multiple of 4. VARIANTs:
+// With X a 6 x 6 patch of data, W the weights of a pair of channels, G a 4 x 4 tile of gradients,
+//     tile = Aᵀ [ Σ over channels (D W Dᵀ) ∘ (Bᵀ X B) ] A          weight gradient = Dᵀ [ Σ over tiles (E G Eᵀ) ∘ (Bᵀ X B) ] D
+// Cook-Toom at 0, 3/4, -3/4, 3/2, -3/2 and infinity, whose rounding errors (1.7 times those of plain sums; 3.7 with 1 and 2) are the least found.
+// Paper: Lavin, Gray 2016, arXiv:1509.09308.
+// What is transformed is stored, and multiplied by matmul_gpu.cl: `left` (turned_x) [group][36][depth][rows] by `right` (turned_w) [group][36][depth][columns]
+// -> `partial` [part][group][36][rows][columns], parts of the depth. Rows are result channels; of a convolution, depth is channels of the data and
+// columns are tiles; of a weight gradient, depth is tiles and columns are channels of the data. Tiles are those of COUNT images from FIRST on.
 //
-// PACK, kernel winograd_spread_weights. Grid (O to a multiple of 32, C, 1), local size (32, 1, 1): D W Dᵀ as turned_x[36][c][OP], OP = O to a multiple of 4.
-// SPREAD_DATA, kernel winograd_spread_data. Grid (PITCH, channels, 1), local size (64, 1, 1): Bᵀ X B as TO[36][c][PITCH]; 0 beyond PLACES.
-// SPREAD_GRAD, kernel winograd_spread_grad. Alike: E G Eᵀ as TO[36][o][PITCH].
-// RESULTS, kernel winograd_gather. Grid (PITCH, O, 1), local size (64, 1, 1): tiles of results from products[36][o][PITCH].
-// WEIGHTS, kernel winograd_gather_weights. Grid (C to a multiple of 64, O, 1), local size (64, 1, 1): weights from partial[SPLIT][36][o][c].
+// The generator prepends what it does for conv.cl, with its names, those of clnet/ops/conv_winograd_products.py, and
+//   PLACE(product, channel, tile)    where an operand is stored     PARTIAL(part, e)   element e of a part of the products
+//   CHANNELS                         lanes that follow channels, where these are contiguous in what is stored; the others follow tiles
+// VARIANTs, all with local size (ITEMS, 1, 1):
+//
+// WEIGHT    kernel transform_weight    Grid (O, C, GROUPS): D W Dᵀ to turned_x
+// DATA      kernel transform_data      Grid (tiles, C, GROUPS), or as for GRADIENT where CHANNELS > 1: Bᵀ X B to turned_w
+// GRADIENT  kernel transform_gradient  Grid (O / CHANNELS * ITEMS, tiles / (ITEMS / CHANNELS), GROUPS): E G Eᵀ to turned_x
+// RESULT    kernel transform_result    Grid (tiles, O, GROUPS): adds the parts, transforms them to results. Tiles with one that is not finite
+//           are computed from their definition.
+// WEIGHTS   kernel transform_weights   Grid (C, O, GROUPS): adds the parts, transforms them to a weight gradient. An infinity may become NaN.
 
-#define PACK 1
-#define SPREAD_DATA 2
-#define SPREAD_GRAD 3
-#define RESULTS 4
-#define WEIGHTS 5
-#ifndef VARIANT
-#define VARIANT RESULTS         // which of them
+#define WEIGHT_ 1
+#define DATA_ 2
+#define GRADIENT_ 3
+#define RESULT_ 4
+#define WEIGHTS_ 5
+#define ITEMS 128
+#ifndef CHANNELS
+#define CHANNELS 1              // lanes that follow channels
 #endif
-#define PLANE ((size_t)SY * SX)
-#define POINTS ((size_t)RY * RX)
+#ifndef SPLIT
+#define SPLIT 1                 // parts
+#endif
 #define TY ((RY + 3) / 4)
 #define TX ((RX + 3) / 4)
+#define TILES (COUNT * TY * TX)
+#define KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
-__constant uint source[] = {SOURCE};
+#include "include/winograd.h"
+
+// D w as spread(w0, w1, w2, 0, w2, r), E g as spread(g0, g1, g2, g3, g3, r)
+INLINE void spread(const T v0, const T v1, const T v2, const T v3, const T last, T* r) {
+    const T even = v0 * ((T)-128 / 243) - v2 * ((T)8 / 27), odd = v1 * ((T)-32 / 81) - v3 * ((T)2 / 9);
+    const T far_even = v0 * ((T)32 / 243) + v2 * ((T)8 / 27), far_odd = v1 * ((T)16 / 81) + v3 * ((T)4 / 9);
+    r[0] = v0 * ((T)64 / 81), r[1] = even + odd, r[2] = even - odd, r[3] = far_even + far_odd, r[4] = far_even - far_odd, r[5] = last;
+}
 
 // Bᵀ d
 INLINE void patch(const T d0, const T d1, const T d2, const T d3, const T d4, const T d5, T* r) {
-    r[0] = d0 - 2 * d2 + d4 + (T)1.5 * (d3 - d1), r[1] = d4 - d1 + (T)0.5 * d2 + (T)2.5 * d3;
-    r[2] = d1 + d4 + (T)0.5 * d3 - (T)2.5 * d2, r[3] = d4 - d2 + 2 * (d3 - d1);
-    r[4] = d4 - d2 + (T)0.5 * (d1 - d3), r[5] = d1 - 2 * d3 + d5 + (T)1.5 * (d4 - d2);
-}
-// E g; D w is that of (w0, w1, w2, 0) but for the last
-INLINE void spread(const T g0, const T g1, const T g2, const T g3, T* r) {
-    const T even = g0 + g2, odd = g1 + g3;
-    r[0] = g0, r[1] = (even + odd) * ((T)1 / 3), r[2] = (odd - even) * ((T)1 / 3), r[5] = g3;
-    r[3] = -(16 * g0 + 8 * g1 + 4 * g2 + 2 * g3) * ((T)1 / 15), r[4] = (g0 - 2 * g1 + 4 * g2 - 8 * g3) * ((T)1 / 15);
-}
-// Aᵀ m; Fᵀ m is its first three, m5 with the third
-INLINE void gather(const T m0, const T m1, const T m2, const T m3, const T m4, const T m5, T* r) {
-    r[0] = m0 + (m1 + m2) + (m3 + m4), r[1] = m1 - m2 + (T)0.5 * m3 - 2 * m4;
-    r[2] = m1 + m2 + (T)0.25 * m3 + 4 * m4, r[3] = m1 - m2 + (T)0.125 * m3 - 8 * m4 + m5;
+    const T even = d4 - (T)2.25 * d2, odd = (T)0.75 * d3 - (T)1.6875 * d1, far_even = d4 - (T)0.5625 * d2, far_odd = (T)1.5 * d3 - (T)0.84375 * d1;
+    r[0] = (T)1.265625 * d0 - (T)2.8125 * d2 + d4, r[5] = (T)1.265625 * d1 - (T)2.8125 * d3 + d5;
+    r[1] = even + odd, r[2] = even - odd, r[3] = far_even + far_odd, r[4] = far_even - far_odd;
 }
 
-#if VARIANT == PACK
+// Aᵀ m, 4 values, and Dᵀ m, 3 values
+INLINE void gather(const T m0, const T m1, const T m2, const T m3, const T m4, const T m5, const int values, T* r) {
+    const T even = m1 + m2, odd = m1 - m2, far_even = m3 + m4, far_odd = m3 - m4;
+    r[0] = m0 + even + far_even;
+    r[1] = (T)0.75 * odd + (T)1.5 * far_odd;
+    r[2] = (T)0.5625 * even + (T)2.25 * far_even + (values == 3 ? m5 : 0);
+    if (values == 4) r[3] = (T)0.421875 * odd + (T)3.375 * far_odd + m5;
+}
 
-#define OP ((O + 3) / 4 * 4)
+#if VARIANT == WEIGHT_
 
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void winograd_spread_weights(PARAMS) {
+KERNEL void transform_weight(PARAMS) {
     BEGIN
-    const size_t o = get_global_id(0), c = get_global_id(1);
-    if (o >= OP) return;
+    const size_t o = get_global_id(0), c = get_global_id(1), group = get_global_id(2);
+    if (o >= O) return;
+    __global T* to = (__global T*)turned_x;
+    __global const T* from = WEIGHT + group * W_G + o * W_O + c * W_C;
     T v[9], s[3][6], u[6];
-    UNROLL for (int k = 0; k < 9; k++) v[k] = o < O ? WEIGHT[o * W_O + c * W_C + source[k] * W_K] : 0;
-    UNROLL for (int i = 0; i < 3; i++) {
-        spread(v[i], v[3 + i], v[6 + i], 0, s[i]);
-        s[i][5] = v[6 + i];
-    }
+    UNROLL for (int k = 0; k < 9; k++) v[k] = from[source[k] * W_K];
+    UNROLL for (int i = 0; i < 3; i++) spread(v[i], v[3 + i], v[6 + i], 0, v[6 + i], s[i]);
     UNROLL for (int i = 0; i < 6; i++) {
-        spread(s[0][i], s[1][i], s[2][i], 0, u);
-        u[5] = s[2][i];
-        UNROLL for (int j = 0; j < 6; j++) ((__global T*)turned_x)[((size_t)(6 * i + j) * C + c) * OP + o] = u[j];
+        spread(s[0][i], s[1][i], s[2][i], 0, s[2][i], u);
+        UNROLL for (int j = 0; j < 6; j++) to[PLACE(group * 36 + 6 * i + j, o, c)] = u[j];
     }
 }
 
-#elif VARIANT == SPREAD_DATA || VARIANT == SPREAD_GRAD
+#elif VARIANT == DATA_
 
-#if VARIANT == SPREAD_DATA
-#define CHANNELS C
-#define SIDE 6
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void winograd_spread_data(PARAMS) {
+KERNEL void transform_data(PARAMS) {
     BEGIN
-    __global const T* from = DATA;
-    const long plane = PLANE, width = SX, least_y = MIN_Y, least_x = MIN_X;
-    const uint sy = SY, sx = SX;
-#else
-#define CHANNELS O
-#define SIDE 4
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void winograd_spread_grad(PARAMS) {
-    BEGIN
-    __global const T* from = GRAD;
-    const long plane = POINTS, width = RX, least_y = 0, least_x = 0;
-    const uint sy = RY, sx = RX;
-#endif
-    const size_t place = get_global_id(0), channel = get_global_id(1), image = place / (TY * TX);
-    if (place >= PITCH) return;
-    const long y0 = place / TX % TY * 4 + least_y, x0 = place % TX * 4 + least_x;
-    from += (image * CHANNELS + channel) * plane + y0 * width + x0;
-    T d[SIDE][SIDE], s[SIDE][6], r[6];
-    UNROLL for (int i = 0; i < SIDE; i++)
-        UNROLL for (int j = 0; j < SIDE; j++)
-            d[i][j] = place < PLACES && (uint)(y0 + i) < sy && (uint)(x0 + j) < sx ? from[i * width + j] : 0;
-    UNROLL for (int j = 0; j < SIDE; j++)
-#if SIDE == 6
-        patch(d[0][j], d[1][j], d[2][j], d[3][j], d[4][j], d[5][j], s[j]);
-#else
-        spread(d[0][j], d[1][j], d[2][j], d[3][j], s[j]);
-#endif
-    __global T* to = (__global T*)TO + channel * PITCH + place;
+    const uint t = get_local_id(0), c = get_group_id(CHANNELS == 1) * CHANNELS + t % CHANNELS;
+    const uint tile = get_group_id(CHANNELS != 1) * (ITEMS / CHANNELS) + t / CHANNELS;
+    if (tile >= TILES || c >= C) return;
+    const size_t group = get_group_id(2), image = FIRST + tile / (TY * TX);
+    const int y = (int)(tile / TX % TY * 4) + MIN_Y, x0 = (int)(tile % TX * 4) + MIN_X;
+    __global const T* from = DATA + ((image * GROUPS + group) * C + c) * PLANE + (long)y * SX + x0;
+    __global T* to = (__global T*)turned_w;
+    T d[6][6], s[6][6], u[6];
+    UNROLL for (int i = 0; i < 6; i++)
+        UNROLL for (int j = 0; j < 6; j++) d[i][j] = (uint)(y + i) < SY && (uint)(x0 + j) < SX ? from[i * SX + j] : 0;
+    UNROLL for (int j = 0; j < 6; j++) patch(d[0][j], d[1][j], d[2][j], d[3][j], d[4][j], d[5][j], s[j]);
     UNROLL for (int i = 0; i < 6; i++) {
-#if SIDE == 6
-        patch(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], s[5][i], r);
-#else
-        spread(s[0][i], s[1][i], s[2][i], s[3][i], r);
-#endif
-        UNROLL for (int j = 0; j < 6; j++) to[(size_t)(6 * i + j) * CHANNELS * PITCH] = r[j];
+        patch(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], s[5][i], u);
+        UNROLL for (int j = 0; j < 6; j++) to[PLACE(group * 36 + 6 * i + j, c, tile)] = u[j];
     }
 }
 
-#elif VARIANT == RESULTS
+#elif VARIANT == GRADIENT_
 
-// Result (y, x) of channel o from its definition
-INLINE T direct(__global const T* data, __global const T* weight, const uint y, const uint x) {
-    T sum = 0;
-    for (uint c = 0; c < C; c++)
-        for (uint k = 0; k < 9; k++) {
-            const uint row = y + MIN_Y + k / 3, column = x + MIN_X + k % 3;
-            if (row < SY && column < SX) sum = VFMA(weight[c * W_C + source[k] * W_K], data[c * PLANE + row * SX + column], sum);
-        }
-    return sum;
-}
-
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void winograd_gather(PARAMS) {
+KERNEL void transform_gradient(PARAMS) {
     BEGIN
-    const size_t place = get_global_id(0), o = get_global_id(1), image = place / (TY * TX);
-    if (place >= PLACES) return;
-    const uint ty = place / TX % TY * 4, tx = place % TX * 4;
-    __global const T* from = (__global const T*)products + o * PITCH + place;
-    T m[6][6], s[6][4], y[4];
-    UNROLL for (int i = 0; i < 36; i++) m[i / 6][i % 6] = from[(size_t)i * O * PITCH];
-    UNROLL for (int j = 0; j < 6; j++) gather(m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j], s[j]);
-    UNROLL for (int i = 0; i < 4; i++) {
-        if (ty + i >= RY) break;
-        gather(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], s[5][i], y);
-        UNROLL for (int j = 0; j < 4; j++)
-            if (!isfinite(y[j]) && tx + j < RX) y[j] = direct(DATA + image * C * PLANE, WEIGHT + o * W_O, ty + i, tx + j);
-#if RX % 4 == 0
-        EPILOGUE_V(image, o, ((size_t)(ty + i) * RX + tx), VLOAD_P(y));
-#else
-        UNROLL for (int j = 0; j < 4; j++)
-            if (tx + j < RX) { EPILOGUE(image, o, ((size_t)(ty + i) * RX + tx + j), y[j]); }
-#endif
+    const uint t = get_local_id(0), o = get_group_id(0) * CHANNELS + t % CHANNELS, tile = get_group_id(1) * (ITEMS / CHANNELS) + t / CHANNELS;
+    if (tile >= TILES || o >= O) return;
+    const size_t group = get_group_id(2), image = FIRST + tile / (TY * TX);
+    const uint y = tile / TX % TY * 4, x0 = tile % TX * 4;
+    __global const T* from = GRAD + ((image * GROUPS + group) * O + o) * ((size_t)RY * RX) + y * RX + x0;
+    __global T* to = (__global T*)turned_x;
+    T e[4][4], s[4][6], u[6];
+    UNROLL for (int i = 0; i < 4; i++)
+        UNROLL for (int j = 0; j < 4; j++) e[i][j] = y + i < RY && x0 + j < RX ? from[i * RX + j] : 0;
+    UNROLL for (int j = 0; j < 4; j++) spread(e[0][j], e[1][j], e[2][j], e[3][j], e[3][j], s[j]);
+    UNROLL for (int i = 0; i < 6; i++) {
+        spread(s[0][i], s[1][i], s[2][i], s[3][i], s[3][i], u);
+        UNROLL for (int j = 0; j < 6; j++) to[PLACE(group * 36 + 6 * i + j, o, tile)] = u[j];
     }
 }
 
 #else
 
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void winograd_gather_weights(PARAMS) {
+// The sums of all parts, of 36 products that are `step` apart from element e on
+#define SUMS(m, e, step)                                                                                   \
+    UNROLL for (int k = 0; k < 36; k++) m[k / 6][k % 6] = PARTIAL(0, (e) + (size_t)k * (step));            \
+    for (uint part = 1; part < SPLIT; part++)                                                              \
+        UNROLL for (int k = 0; k < 36; k++) m[k / 6][k % 6] += PARTIAL(part, (e) + (size_t)k * (step));
+
+#if VARIANT == RESULT_
+
+#if VW == 1
+#define STORE EPILOGUE
+#else
+#define STORE EPILOGUE_V
+#endif
+
+KERNEL void transform_result(PARAMS) {
     BEGIN
-    const size_t c = get_global_id(0), o = get_global_id(1);
-    if (c >= C) return;
-    T m[36], s[6][4], y[4];
-    UNROLL for (int i = 0; i < 36; i++) {
-        m[i] = 0;
-        for (uint part = 0; part < SPLIT; part++) m[i] += ((__global const T*)partial)[(((size_t)part * 36 + i) * O + o) * C + c];
-    }
+    const uint tile = get_global_id(0), o = get_global_id(1), ty = tile / TX % TY * 4, tx = tile % TX * 4;
+    if (tile >= TILES) return;
+    const size_t group = get_group_id(2), image = FIRST + tile / (TY * TX);
+    T m[6][6], s[4][6];
+    SUMS(m, (group * 36 * O + o) * COLUMNS + tile, O * COLUMNS)
     UNROLL for (int j = 0; j < 6; j++) {
-        gather(m[j], m[6 + j], m[12 + j], m[18 + j], m[24 + j], 0, s[j]);
-        s[j][2] += m[30 + j];
+        T r[4];
+        gather(m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j], 4, r);
+        UNROLL for (int i = 0; i < 4; i++) s[i][j] = r[i];
+    }
+    T y[4][4] __attribute__((aligned(16))), total = 0;
+    UNROLL for (int i = 0; i < 4; i++) {
+        gather(s[i][0], s[i][1], s[i][2], s[i][3], s[i][4], s[i][5], 4, y[i]);
+        UNROLL for (int j = 0; j < 4; j++) total += y[i][j];
+    }
+    if (isfinite(total)) {
+        UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int j = 0; j < 4; j += VW)
+                if ((RY % 4 == 0 || ty + i < RY) && (RX % 4 == 0 || tx + j < RX)) {
+                    STORE(image, (group * O + o), ((size_t)(ty + i) * RX + tx + j), VLOAD_P(y[i] + j));
+                }
+        return;
+    }
+    for (uint row = ty; row < min(ty + 4, (uint)RY); row++)
+        for (uint column = tx; column < min(tx + 4, (uint)RX); column++) {
+            const T v = direct(DATA + (image * GROUPS + group) * C * PLANE, WEIGHT + group * W_G + o * W_O, row, column);
+            EPILOGUE(image, (group * O + o), ((size_t)row * RX + column), v);
+        }
+}
+
+#else
+
+KERNEL void transform_weights(PARAMS) {
+    BEGIN
+    const size_t c = get_global_id(0), o = get_global_id(1), group = get_group_id(2);
+    if (c >= C) return;
+    T m[6][6], s[3][6], y[3];
+    SUMS(m, (group * 36 * O + o) * COLUMNS + c, O * COLUMNS)
+    UNROLL for (int j = 0; j < 6; j++) {
+        T r[3];
+        gather(m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j], 3, r);
+        UNROLL for (int i = 0; i < 3; i++) s[i][j] = r[i];
     }
     UNROLL for (int i = 0; i < 3; i++) {
-        gather(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], 0, y);
-        y[2] += s[5][i];
-        UNROLL for (int j = 0; j < 3; j++) { EPILOGUE((o * (C * 9) + c * 9 + source[3 * i + j]), y[j]); }
+        gather(s[i][0], s[i][1], s[i][2], s[i][3], s[i][4], s[i][5], 3, y);
+        UNROLL for (int j = 0; j < 3; j++) { EPILOGUE(((group * O + o) * C + c) * 9 + source[3 * i + j], y[j]); }
     }
 }
+
+#endif
 
 #endif

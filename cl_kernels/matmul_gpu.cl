@@ -76,12 +76,6 @@
 #ifndef W_WIDE
 #define W_WIDE 1
 #endif
-#ifndef OPERAND_X
-#define OPERAND_X x             // the arguments that are multiplied
-#endif
-#ifndef OPERAND_W
-#define OPERAND_W w
-#endif
 #ifndef X_TURNED
 #define X_TURNED 0              // 1: x is read from turned_x
 #endif
@@ -91,10 +85,16 @@
 #if X_TURNED
 #undef X_ALIGN
 #define X_ALIGN 4
+#define LEFT ((__global const T*)turned_x)
+#else
+#define LEFT x
 #endif
 #if W_TURNED
 #undef W_ALIGN
 #define W_ALIGN 4
+#define RIGHT ((__global const T*)turned_w)
+#else
+#define RIGHT w
 #endif
 #if X_ALIGN % X_WIDE            // where an operand begins is known late: after the geometry
 #undef X_WIDE
@@ -128,8 +128,8 @@
 #define W_DK(i) (W_ALONG_K ? 0 : W_NEXT(i))
 #define X_IN(i, k0) (INSIDE(m0 + X_M0 + X_DM(i), M, BM) && INSIDE((k0) + X_K0 + X_DK(i), K, BK))
 #define W_IN(i, k0) (INSIDE(n0 + W_N0 + W_DN(i), N, BN) && INSIDE((k0) + W_K0 + W_DK(i), K, BK))
-#define X_FROM(i) (OPERAND_X + (size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K)
-#define W_FROM(i) (OPERAND_W + (size_t)W_DN(i) * W_N + (size_t)W_DK(i) * W_K)
+#define X_FROM(i) (left + (size_t)X_DM(i) * X_M + (size_t)X_DK(i) * X_K)
+#define W_FROM(i) (right + (size_t)W_DN(i) * W_N + (size_t)W_DK(i) * W_K)
 #define XS(stage, i) ((stage) * (BK * XS_K) + (X_K0 + X_DK(i)) * XS_K + X_M0 + X_DM(i))
 #define WS(stage, i) ((stage) * (BK * WS_K) + (W_K0 + W_DK(i)) * WS_K + W_N0 + W_DN(i))
 
@@ -138,25 +138,19 @@
 #define X_WHOLE (M % BM == 0 && K % BK == 0)
 #define W_WHOLE (N % BN == 0 && K % BK == 0)
 #define ADVANCE(k0)                                                                                        \
-    OPERAND_X += (size_t)BK * X_K;                                                                               \
-    OPERAND_W += (size_t)BK * W_K;
+    left += (size_t)BK * X_K;                                                                              \
+    right += (size_t)BK * W_K;
 #include "include/tile_gpu.h"
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) {
     BEGIN
-#if X_TURNED
-    OPERAND_X = (__global const T*)turned_x;
-#endif
-#if W_TURNED
-    OPERAND_W = (__global const T*)turned_w;
-#endif
     TILE_BEGIN
-    const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, tile = get_group_id(0), first = tile / (STRIPE * NS) * STRIPE;
-    const size_t stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = tile % (STRIPE * NS);
+    const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, number = get_group_id(0);
+    const size_t first = number / (STRIPE * NS) * STRIPE, stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = number % (STRIPE * NS);
     const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN, from = part * (K_PART);
     const uint blocks = (min((size_t)(K_PART), (size_t)(K) - from) + BK - 1) / BK;
-    OPERAND_X += X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
-    OPERAND_W += W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
+    __global const STORED_OF(X_KIND)* left = LEFT + X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
+    __global const STORED_OF(W_KIND)* right = RIGHT + W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
 #include "include/tile_loop.h"
 #define ROW(r, e)                                                                                          \
     {                                                                                                      \

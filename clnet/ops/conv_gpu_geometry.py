@@ -28,9 +28,6 @@ TUNED: dict[str, Any] = dict(
     # 3x3 convolutions with transformed patches: results along a side of a tile, tiles of a work-group, share of `products`
     winograd=((2, 64, 0.57), (2, 32, 0.55), (4, 32, 0.42)),
     winograd_weights=0.3,   # that share, in the weight gradient
-    winograd_channels=96,   # from so many on, the 36 products of conv_winograd_products.cl are worth the way through memory
-    winograd_limit=0.7,     # share of the time of plain sums that they may take: the other transformed kernels need no memory
-    winograd_bytes=2300,    # [bytes a cycle] of their transforms, all units together
     launch=9000,
     bytes=16000,
     waves=4,        # parts are made until every unit has so many tiles at most
@@ -57,10 +54,12 @@ def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int,
     if found is None:
         return None
     if itemsize == 4 and conv_winograd.suits(layout, o, c):
-        fast = conv_winograd_products.forward(device, layout, defines, domain, t, found["time"] * t["winograd_limit"])
-        fast = fast or _winograd(device, layout, defines, domain, t, found["time"])
+        stored = conv_winograd_products.forward(device, layout, defines, domain, t, found["time"])
+        fast = _winograd(device, layout, defines, domain, t, stored[0] if stored else found["time"])
         if fast is not None:
             return fast
+        if stored is not None:
+            return stored[1]
     (bm, bn, bk), items, split = found["tile"][:3], found["items"], found["split"]
     op, rows = ceil(o / bm) * bm, [0]
     for count in taps:
@@ -111,10 +110,12 @@ def weights(device: Any, layout: Any, n: int, groups: int, o: int, c: int, items
     if found is None:
         return None
     if itemsize == 4 and conv_winograd.suits(layout, o, c):
-        fast = conv_winograd_products.weights(device, layout, (n, groups, o, c), t, found["time"] * t["winograd_limit"])
-        fast = fast or _winograd_weights(device, layout, (n, groups, o, c), t, found["time"])
+        stored = conv_winograd_products.weights(device, layout, (n, groups, o, c), t, found["time"])
+        fast = _winograd_weights(device, layout, (n, groups, o, c), t, stored[0] if stored else found["time"])
         if fast is not None:
             return fast
+        if stored is not None:
+            return stored[1]
     (bm, bn), items, split, total = found["tile"][:2], found["items"], found["split"], groups * o * c * k
     scratch = {"partial": split * total * itemsize}
     defines = {"DATA": "x", "GRAD": "g", "N": n, "GROUPS": groups, "C": c, "O": o, "USE_FMA": 1, **layout.defines(1), **found["defines"],
@@ -144,7 +145,7 @@ def _winograd_weights(device: Any, layout: Any, sizes: tuple[int, int, int, int]
 
 
 def _table(device: Any) -> tuple[Any, ...]:
-    return tuple(sorted({**PRODUCTS, **TUNED, **lookup(device, "conv")}.items()))
+    return tuple(sorted({**PRODUCTS, **conv_winograd_products.TUNED, **TUNED, **lookup(device, "conv")}.items()))
 
 
 def _limits(device: Any) -> tuple[int, int, int, bool]:

@@ -1,6 +1,6 @@
-"""3x3 convolutions of many channels on GPUs as 36 products of matrices (conv_winograd_products.cl): their stages, and how long they take.
+"""Grids of conv_winograd_products.cl: when 3x3 convolutions on GPUs are 36 products of stored, transformed operands.
 
-Pure Python, no OpenCL. The products are those of matmul_gpu.cl; times in cycles of a compute unit, as there.
+Pure Python, no OpenCL. Sizes in elements unless said otherwise; times in cycles of a compute unit.
 """
 
 from __future__ import annotations
@@ -8,83 +8,101 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from . import conv_winograd, matmul_gpu_geometry
-from .matmul_geometry import LOCAL
+from . import matmul_gpu_geometry as products
+from .conv_winograd import source
 
 FILE = "conv_winograd_products.cl"
-PRODUCTS = 36
+TUNED: dict[str, Any] = dict(
+    transform_bytes=4.0,        # [bytes a cycle] of a compute unit, to and from memory
+    transform_launch=6000,      # a stage, its part of the time of the host too
+    transform_most=512 << 20,   # [bytes] of temporary memory; images are taken in so many chunks
+)
+ITEMS = 128         # of a work-group
+CHANNELS = 8        # lanes that follow channels, where these are contiguous in what is stored: whole sectors of memory
 
 
-def _places(layout: Any, n: int) -> int:
-    """Tiles of 4 x 4 results in all images."""
-    return n * ceil(layout.result[1] / 4) * ceil(layout.result[2] / 4)
+def _chunks(n: int, each: int, most: int) -> list[tuple[int, int]]:
+    """(first image, images) of chunks whose images need `each` bytes."""
+    count = ceil(n / ceil(n / max(1, ceil(n * each / most)))) if n * each > most else 1
+    size = ceil(n / count)
+    return [(first, min(size, n - first)) for first in range(0, n, size)]
 
 
-def _product(device: Any, m: int, n: int, k: int, along_k: bool, split: tuple[int, ...]) -> Any:
-    """Which kernel multiplies, as matmul_gpu_geometry plans it."""
-    t = {**matmul_gpu_geometry.TUNED, **matmul_gpu_geometry.lookup(device, "matmul"), "split": split, "turn": (1e18, 1.0), "thin": 0}
-    local = max(device.local_memory, LOCAL.get(device.compute_capability, 0))
-    copies = device.inline_ptx and device.compute_capability >= 80
-    return matmul_gpu_geometry._plan(tuple(sorted(t.items())), device.compute_units, local, device.max_work_group, copies, PRODUCTS, m, n, k,
-                                     (along_k, along_k), (True, True), 4)
+def _four(v: int) -> int:
+    return ceil(v / 4) * 4
 
 
-def _multiply(plan: Any, common: dict[str, Any], m: int, n: int, k: int, pitches: tuple[int, int], along_k: bool, result: str, scratch: dict[str, int]) -> Any:
-    """The stage of the 36 products; both operands lie in temporary memory, in lines of these lengths."""
-    from ..engine.codegen import Stage
-
-    strides = dict(zip(("X_M", "X_K", "W_N", "W_K"), (pitches[0], 1, pitches[1], 1) if along_k else (1, pitches[0], 1, pitches[1]), strict=True))
-    sizes = [p * (rows if along_k else k) for p, rows in zip(pitches, (m, n), strict=True)]
-    defines = {**plan["defines"], **strides, "M": m, "N": n, "K": k, "BATCH": PRODUCTS, "SPLIT": plan["split"], "K_PART": plan["part"], "X_TURNED": 1,
-               "W_TURNED": 1, "X_BATCH(b)": f"((size_t)(b) * {sizes[0]})", "W_BATCH(b)": f"((size_t)(b) * {sizes[1]})", "USE_FMA": 1,
-               "OPERAND_X": common["OPERAND_X"], "OPERAND_W": common["OPERAND_W"], "RESULT(b, m, n, v)": result}
-    grid = plan["groups"] * plan["items"], 1, PRODUCTS * plan["split"]
-    return Stage("matmul", defines, grid, (plan["items"], 1, 1), (), 4, scratch, False, plan["file"])
+def _tiles(layout: Any) -> int:
+    """Of an image."""
+    return int(ceil(layout.result[1] / 4) * ceil(layout.result[2] / 4))
 
 
-def forward(device: Any, layout: Any, defines: dict[str, Any], domain: tuple[int, ...], t: dict[str, Any], limit: float) -> Any:
-    """The stages of conv or conv_data_gradient, or None where they take longer than `limit` or ask for too much memory."""
-    n, o, c, places = *(defines[k] for k in ("N", "O", "C")), _places(layout, defines["N"])
-    pitch, op = ceil(places / 4) * 4, ceil(o / 4) * 4
-    scratch = {"turned_x": PRODUCTS * c * op * 4, "turned_w": PRODUCTS * c * pitch * 4, "products": PRODUCTS * o * pitch * 4}
-    if defines["GROUPS"] > 1 or min(o, c) < t["winograd_channels"] or max(scratch.values()) > device.max_alloc // 16:
+def _time(t: dict[str, Any], units: int, n: int, groups: int, o: int, c: int, layout: Any, chunks: int) -> float:
+    """Of the transforms: each operand is read or written, and 36 products a tile; and of their launches."""
+    moved = n * groups * (c * layout.data[1] * layout.data[2] + o * layout.result[1] * layout.result[2] + 36 * _tiles(layout) * (c + o)) + 45 * groups * o * c
+    return float(moved * 4 / (t["transform_bytes"] * units) + t["transform_launch"] * (3 * chunks + 1))
+
+
+def forward(device: Any, layout: Any, common: dict[str, Any], domain: tuple[int, ...], t: dict[str, Any], limit: float) -> tuple[float, list[Any]] | None:
+    """(time, stages) of conv or conv_data_gradient, or None where they take longer than `limit`."""
+    n, groups, o, c = (common[name] for name in ("N", "GROUPS", "O", "C"))
+    tiles, batch = _tiles(layout), 36 * groups
+    chunks = _chunks(n, batch * tiles * (o + c) * 4, min(t["transform_most"], device.global_memory // 16))
+    widest = _four(chunks[0][1] * tiles)
+    plans = {count: products.stored(device, batch, o, _four(count * tiles), c) for _, count in chunks}
+    time = _time(t, device.compute_units, n, groups, o, c, layout, len(chunks))
+    if any(g is None for g in plans.values()) or (time := time + sum(plans[count]["time"] for _, count in chunks)) > limit:  # type: ignore[index]
         return None
-    plan = _product(device, o, pitch, c, False, (1,))
-    moved = 2 * (scratch["turned_w"] + scratch["products"]) + n * (layout.data[1] * layout.data[2] * c + layout.result[1] * layout.result[2] * o) * 4
-    if plan["time"] + moved / t["winograd_bytes"] + 3 * t["launch"] > limit:
-        return None
-    common = {**defines, **conv_winograd.source(layout), "PLACES": places, "PITCH": pitch, "TO": "turned_w", "OPERAND_X": defines["DATA"], "OPERAND_W": "w"}
-    result = f"((__global T*)products)[((size_t)(b) * {o} + (m)) * {pitch} + (n)] = (v)"
-    return [_stage("winograd_spread_weights", {**common, "VARIANT": "PACK"}, (ceil(o / 32) * 32, c, 1), 32, scratch),
-            _stage("winograd_spread_data", {**common, "VARIANT": "SPREAD_DATA"}, (ceil(pitch / 64) * 64, c, 1), 64, scratch),
-            _multiply(plan, common, o, pitch, c, (op, pitch), False, result, scratch),
-            _stage("winograd_gather", {**common, "VARIANT": "RESULTS"}, (ceil(places / 64) * 64, o, 1), 64, scratch, domain, layout.result[2] % 4 == 0)]
+    split = max(plans[count]["split"] for _, count in chunks)  # type: ignore[index]
+    scratch = {"turned_x": batch * c * _four(o) * 4, "turned_w": batch * c * widest * 4, "partial": split * batch * o * widest * 4}
+    defines = {**common, **source(layout)}
+    lanes = next(v for v in (4, 2, 1) if layout.result[2] % v == 0)
+    place = f"(((size_t)(product) * {c} + (channel)) * {_four(o)} + (row))"
+    stages = [_stage("weight", {**defines, "COUNT": 1, "FIRST": 0, "PLACE(product, row, channel)": place}, (_lines(o), c, groups), scratch)]
+    for first, count in chunks:
+        g, columns = plans[count], _four(count * tiles)
+        assert g is not None
+        here = {**defines, "FIRST": first, "COUNT": count, "COLUMNS": columns, "SPLIT": g["split"],
+                "PLACE(product, channel, tile)": f"(((size_t)(product) * {c} + (channel)) * {columns} + (tile))",
+                "PARTIAL(part, e)": products.partial_sums(batch * o * columns)}
+        stages += [_stage("data", here, (_lines(count * tiles), c, groups), scratch),
+                   products.stored_stage(g, batch, o, columns, c, here["PARTIAL(part, e)"], scratch),
+                   _stage("result", here, (_lines(count * tiles), o, groups), scratch, domain, lanes)]
+    return time, stages
 
 
-def weights(device: Any, layout: Any, sizes: tuple[int, int, int, int], t: dict[str, Any], limit: float) -> Any:
-    """The stages of conv_weight_gradient, or None where they take longer than `limit` or ask for too much memory."""
+def weights(device: Any, layout: Any, sizes: tuple[int, int, int, int], t: dict[str, Any], limit: float) -> tuple[float, list[Any]] | None:
+    """(time, stages) of conv_weight_gradient, or None where they take longer than `limit`."""
     n, groups, o, c = sizes
-    places = _places(layout, n)
-    pitch = ceil(places / 4) * 4
-    scratch = {"turned_x": PRODUCTS * o * pitch * 4, "turned_w": PRODUCTS * c * pitch * 4}
-    if groups > 1 or min(o, c) < t["winograd_channels"] or max(scratch.values()) > device.max_alloc // 16:
+    tiles, batch, lines = _tiles(layout), 36 * groups, (_four(o), _four(c))
+    chunks = _chunks(n, batch * tiles * sum(lines) * 4, min(t["transform_most"], device.global_memory // 16))
+    plans = {count: products.stored(device, batch, o, c, count * tiles) for _, count in chunks}
+    time = _time(t, device.compute_units, n, groups, o, c, layout, len(chunks))
+    if any(g is None for g in plans.values()) or (time := time + sum(plans[count]["time"] for _, count in chunks)) > limit:  # type: ignore[index]
         return None
-    plan = _product(device, o, c, pitch, True, matmul_gpu_geometry.TUNED["split"])
-    scratch["partial"] = plan["split"] * PRODUCTS * o * c * 4
-    moved = 2 * sum(scratch.values()) + n * (layout.data[1] * layout.data[2] * c + layout.result[1] * layout.result[2] * o) * 4
-    if plan["time"] + moved / t["winograd_bytes"] + 3 * t["launch"] > limit:
-        return None
-    common = {"DATA": "x", "GRAD": "g", "N": n, "C": c, "O": o, **layout.defines(1), **conv_winograd.source(layout), "PLACES": places, "PITCH": pitch,
-              "SPLIT": plan["split"], "OPERAND_X": "g", "OPERAND_W": "x", "USE_FMA": 1}
-    result = f"((__global T*)partial)[(((size_t)(part) * {PRODUCTS} + (b)) * {o} + (m)) * {c} + (n)] = (v)"
-    return [_stage("winograd_spread_data", {**common, "VARIANT": "SPREAD_DATA", "TO": "turned_w"}, (ceil(pitch / 64) * 64, c, 1), 64, scratch),
-            _stage("winograd_spread_grad", {**common, "VARIANT": "SPREAD_GRAD", "TO": "turned_x"}, (ceil(pitch / 64) * 64, o, 1), 64, scratch),
-            _multiply(plan, common, o, c, pitch, (pitch, pitch), True, result, scratch),
-            _stage("winograd_gather_weights", {**common, "VARIANT": "WEIGHTS"}, (ceil(c / 64) * 64, o, 1), 64, scratch, (o * c * 9,))]
+    parts = [plans[count]["split"] for _, count in chunks]  # type: ignore[index]
+    most, size = chunks[0][1] * tiles * batch, batch * o * c
+    scratch = {"turned_x": most * lines[0] * 4, "turned_w": most * lines[1] * 4, "partial": sum(parts) * size * 4}
+    defines = {"DATA": "x", "GRAD": "g", "N": n, "GROUPS": groups, "C": c, "O": o, "USE_FMA": 1, **layout.defines(1), **source(layout),
+               "COLUMNS": c, "SPLIT": sum(parts), "PARTIAL(part, e)": products.partial_sums(size)}
+    stages = []
+    for i, (first, count) in enumerate(chunks):
+        for name, channels, line in (("gradient", o, lines[0]), ("data", c, lines[1])):
+            place = f"(((size_t)(product) * {count * tiles} + (tile)) * {line} + (channel))"
+            here = {**defines, "FIRST": first, "COUNT": count, "CHANNELS": CHANNELS, "PLACE(product, channel, tile)": place}
+            stages.append(_stage(name, here, (ceil(channels / CHANNELS) * ITEMS, ceil(count * tiles * CHANNELS / ITEMS), groups), scratch))
+        g = plans[count]
+        assert g is not None
+        stages.append(products.stored_stage(g, batch, o, c, count * tiles, products.partial_sums(size, sum(parts[:i])), scratch))
+    stages.append(_stage("weights", {**defines, "COUNT": n, "FIRST": 0}, (_lines(c), o, groups), scratch, (groups * o * c * 9,)))
+    return time, stages
 
 
-def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], items: int, scratch: dict[str, int], domain: tuple[int, ...] = (),
-           stepped: bool = False) -> Any:
+def _lines(n: int) -> int:
+    return ceil(n / ITEMS) * ITEMS
+
+
+def _stage(name: str, defines: dict[str, Any], grid: tuple[int, ...], scratch: dict[str, int], domain: tuple[int, ...] = (), lanes: int = 1) -> Any:
     from ..engine.codegen import Stage
 
-    return Stage(kernel, defines, grid, (items, 1, 1), domain, 4 if kernel == "winograd_gather" else 1, scratch, bool(domain), FILE, stepped)
+    return Stage(f"transform_{name}", {**defines, "VARIANT": f"{name.upper()}_"}, grid, (ITEMS, 1, 1), domain, lanes, scratch, bool(domain), FILE, lanes > 1)

@@ -43,21 +43,15 @@ def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, prec
 
     x, w = operands
     m, n, k, size = defines["M"], defines["N"], defines["K"], SIZE[str(x.dtype)]
-    table = tuple(sorted({**TUNED, **lookup(device, "matmul")}.items()))
-    copies = device.inline_ptx and device.compute_capability >= 80 and x.dtype == "float32"  # 16 bits are widened on their way, through registers
-    local = max(device.local_memory, LOCAL.get(device.compute_capability, 0))
     along_k = (defines["X_K"] == 1 and defines["X_M"] != 1, defines["W_K"] == 1 and defines["W_N"] != 1)
-    g = _plan(table, device.compute_units, local, device.max_work_group, copies, batch, m, n, k, along_k, (_wide(x, size), _wide(w, size)), size)
+    g = _planned(device, {}, x.dtype == "float32", batch, m, n, k, along_k, (_wide(x, size), _wide(w, size)), size)
     if precision != "fp32" and (found := matmul_tensor_geometry.stages(device, defines, operands, batch, precision, g["time"])) is not None:
         return found
     split, domain = g["split"], (batch, m, n)
     scratch = {"partial": split * batch * m * n * size} if split > 1 else {}
-    common = {**defines, **g["defines"], "BATCH": batch, "SPLIT": split, "K_PART": g["part"], "USE_FMA": 1,
-              "PARTIAL(part, e)": f"((__global T*)partial)[(size_t)(part) * {batch * m * n} + (e)]",
-              "RESULT(b, m, n, v)": f"PARTIAL(part, ((size_t)(b) * {m} + (m)) * {n} + (n)) = (v)" if scratch else "EPILOGUE(b, m, n, v)"}
+    common = _common(defines, g, batch, partial_sums(batch * m * n), scratch)
     turns = [_turn(common, o, i, batch, scratch, size) for i, (o, turn) in enumerate(zip(operands, g["turn"], strict=True)) if turn]
-    main = Stage("matmul", common, (g["groups"] * g["items"], 1, batch * split), (g["items"], 1, 1), domain, 4, scratch,
-                 final=split == 1, file=g["file"], note=note)
+    main = _main(common, g, batch, domain, scratch, split == 1, note)
     found = [*turns, main]
     if split > 1:
         found.append(Stage("matmul_sum", {**common, "VARIANT": "SUM"}, (ceil(batch * m * n / 1024) * 256,), (256,), domain, 1, scratch, file=TILES, note=note))
@@ -65,6 +59,49 @@ def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, prec
 
 
 TILES, THIN = "matmul_gpu.cl", "matmul_thin.cl"
+
+
+def stored(device: Any, batch: int, m: int, n: int, k: int) -> Plan | None:
+    """The plan of `batch` float32 products of x [k][m] and w [k][n] in temporary memory, or None where they are thin."""
+    splits = {device.compute_units * wave // (batch * ceil(m / side) * ceil(n / side)) for side in (64, 128) for wave in (1, 2, 3, 4, 6, 8)}
+    t = {**TUNED, **lookup(device, "matmul")}
+    more = {"split": tuple(sorted({*t["split"], *splits} - {0}))}
+    return None if min(m, n) <= t["thin"] else _planned(device, more, True, batch, m, n, k, (False, False), (True, True), 4)
+
+
+def stored_stage(g: Plan, batch: int, m: int, n: int, k: int, sums: str, scratch: dict[str, int]) -> Any:
+    """The stage of a plan of `stored`: turned_x [batch][k][lines] by turned_w [batch][k][lines], lines to a multiple of 4, to the PARTIAL of `sums`."""
+    lines = [ceil(rows / 4) * 4 for rows in (m, n)]
+    defines = {"M": m, "N": n, "K": k, "X_M": 1, "X_K": lines[0], "W_K": lines[1], "W_N": 1, "X_TURNED": 1, "W_TURNED": 1,
+               "X_BATCH(b)": f"((size_t)(b) * {k * lines[0]})", "W_BATCH(b)": f"((size_t)(b) * {k * lines[1]})"}
+    return _main(_common(defines, g, batch, sums, scratch), g, batch, (), scratch, False)
+
+
+def partial_sums(size: int, first: int = 0) -> str:
+    """C text of element e of a part of the sums in `partial`: `size` elements a part, the first of which is number `first`."""
+    return f"((__global T*)partial)[(size_t)((part) + {first}) * {size} + (e)]" if first else f"((__global T*)partial)[(size_t)(part) * {size} + (e)]"
+
+
+def _planned(device: Any, more: dict[str, Any], float32: bool, *shape: Any) -> Plan:
+    """_plan with the numbers that were measured for the device, and `more`."""
+    table = tuple(sorted({**TUNED, **lookup(device, "matmul"), **more}.items()))
+    copies = device.inline_ptx and device.compute_capability >= 80 and float32  # 16 bits are widened on their way, through registers
+    local = max(device.local_memory, LOCAL.get(device.compute_capability, 0))
+    return _plan(table, device.compute_units, local, device.max_work_group, copies, *shape)
+
+
+def _common(defines: dict[str, Any], g: Plan, batch: int, sums: str, scratch: dict[str, int]) -> dict[str, Any]:
+    """The macros of all stages of a product; results go to `sums` where there is temporary memory for them."""
+    m, n = defines["M"], defines["N"]
+    return {**defines, **g["defines"], "BATCH": batch, "SPLIT": g["split"], "K_PART": g["part"], "USE_FMA": 1, "PARTIAL(part, e)": sums,
+            "RESULT(b, m, n, v)": f"PARTIAL(part, ((size_t)(b) * {m} + (m)) * {n} + (n)) = (v)" if "partial" in scratch else "EPILOGUE(b, m, n, v)"}
+
+
+def _main(common: dict[str, Any], g: Plan, batch: int, domain: tuple[int, ...], scratch: dict[str, int], final: bool, note: str = "") -> Any:
+    from ..engine.codegen import Stage
+
+    grid = g["groups"] * g["items"], 1, batch * g["split"]
+    return Stage("matmul", common, grid, (g["items"], 1, 1), domain, 4, scratch, final=final, file=g["file"], note=note)
 
 
 def _turn(common: dict[str, Any], operand: Any, i: int, batch: int, scratch: dict[str, int], size: int) -> Any:

@@ -14,7 +14,7 @@ from clnet.engine import on
 from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
-from clnet.ops import conv_gpu_geometry
+from clnet.ops import conv_gpu_geometry, conv_winograd_products
 from clnet.tensor import placeholder, tensor
 
 RNG = np.random.default_rng(11)
@@ -117,23 +117,41 @@ def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytes
             launched(case, "float32", engine)
 
 
-def test_products_of_transformed_patches(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("winograd_channels", 1), ("winograd_limit", 1e9), ("winograd_bytes", 1e18)):
-        monkeypatch.setitem(conv_gpu_geometry.TUNED, name, value)
-    how = {"conv": "winograd_gather", "conv_data_gradient": "winograd_gather", "conv_weight_gradient": "winograd_gather_weights"}
-    for case in (CASES[0], CASES[2], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((40, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
-        xs, ws, _, padding, _, _ = case
-        x, w = placeholder(xs), placeholder(ws)
-        y = F.conv(x, w, padding=padding)
-        calls = ("conv", (x, w), {}), ("conv_data_gradient", (y, w), {"size": xs[2:]}), ("conv_weight_gradient", (y, x), {"size": ws[2:]})
-        for name, operands, more in calls:
-            assert OPS[name].launch(gpu.device, operands, **y.attrs, **more)[-1].kernel == how[name]
-        with on(gpu):
-            launched(case, "float32", gpu)
-    x, w = RNG.standard_normal((1, 16, 6, 19)).astype("float32"), RNG.standard_normal((30, 16, 3, 3)).astype("float32")
-    x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
-    y = F.conv(tensor(x), tensor(w), padding=1)
-    np.testing.assert_array_equal(np.isfinite(gpu.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
+# Images one below, at and one above whole tiles of 4 x 4; result rows of whole vectors, pairs and single elements; channels that lines do not divide.
+@pytest.mark.parametrize("case", [
+    ((7, 16, 8, 8), (24, 16, 3, 3), 1, 1, 1, 1),
+    ((4, 24, 7, 9), (33, 24, 3, 3), 1, 1, 1, 1),
+    ((5, 21, 9, 14), (19, 21, 3, 3), 1, (1, 0), 1, 1),
+    ((7, 32, 5, 6), (48, 16, 3, 3), 1, 1, 1, 2),
+    ((6, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1),
+    ((30, 130, 6, 4), (66, 130, 3, 3), 1, (0, 1), 1, 1),
+], ids=str)
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_products_of_transformed_patches(device: Any, case: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = device.device
+    if profile.kind != "gpu" and profile.runtime != "intel":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    fake = dataclasses.replace(profile, key="gpu stored", kind="gpu", vector_width=1, compute_units=20, local_memory=65536, max_work_group=256)
+    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    xs, ws, _, padding, _, groups = case
+    x, y = placeholder(xs), F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
+    tiles = -(-y.shape[2] // 4) * -(-y.shape[3] // 4) * -(-xs[0] // chunks)
+    for name, value in (("transform_bytes", 1e9), ("transform_launch", -1e9), ("transform_most", 144 * tiles * (-(-xs[1] // 4) * 4 + -(-ws[0] // 4) * 4))):
+        monkeypatch.setitem(conv_winograd_products.TUNED, name, value)
+    monkeypatch.setattr(conv_gpu_geometry, "lookup", lambda *_: {})
+    for name, operands, more, stages in (("conv", y.inputs, {}, ("weight", "data", "result")),
+                                         ("conv_data_gradient", (y, y.inputs[1]), {"size": xs[2:]}, ("weight", "data", "result")),
+                                         ("conv_weight_gradient", (y, x), {"size": (3, 3)}, ("gradient", "data", "weights"))):
+        launches = OPS[name].launch(engine.device, operands, **y.attrs, **more)
+        found = [s.kernel for s in launches]
+        assert launches[0].scratch["turned_w"] <= conv_winograd_products.TUNED["transform_most"]
+        assert set(found) == {"matmul", *(f"transform_{s}" for s in stages)} and (found.count("matmul") == chunks or name == "conv_data_gradient")
+    with on(engine):
+        launched(case, "float32", engine)
+    x, w = RNG.standard_normal(xs).astype("float32"), RNG.standard_normal(ws).astype("float32")
+    x[0, 0, 2, 3], x[1, 1, 4, 1] = np.nan, np.inf
+    y = F.conv(tensor(x), tensor(w), padding=padding, groups=groups)
+    np.testing.assert_array_equal(np.isfinite(engine.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
 
 
 def test_double_precision(gpu: Any) -> None:
@@ -144,7 +162,8 @@ def test_double_precision(gpu: Any) -> None:
             launched(case, "float64", gpu)
 
 
-def test_no_patches_are_stored(gpu: Any) -> None:
+def test_no_patches_are_stored(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(conv_winograd_products.TUNED, "transform_launch", 1e12)     # transformed, they are, within transform_most
     x, w = placeholder((64, 64, 28, 28)), placeholder((64, 64, 3, 3))
     y = F.conv(x, w, padding=1)
     for name, operands, more in (("conv", (x, w), {}), ("conv_data_gradient", (y, w), {"size": (28, 28)}), ("conv_weight_gradient", (y, x), {"size": (3, 3)})):
