@@ -30,9 +30,8 @@
 #define BLOCK (BK * 36 * 32)    // elements of a block of weights, or of data
 #define OP ((O + 31) / 32 * 32)
 #define CP ((C + BK - 1) / BK * BK)
-#define PLANE ((size_t)SY * SX)
 
-__constant uint source[] = {SOURCE};
+#include "include/winograd.h"
 
 #if VARIANT == PACK
 
@@ -125,17 +124,6 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void winograd4_gpu_pack
             }                                                                                              \
         }                                                                                                  \
     }
-
-// Result (y, x) of channel o from its definition
-INLINE T direct(__global const T* data, __global const T* weight, const uint y, const uint x) {
-    T sum = 0;
-    for (uint c = 0; c < C; c++)
-        for (uint k = 0; k < 9; k++) {
-            const uint row = y + MIN_Y + k / 3, column = x + MIN_X + k % 3;
-            if (row < SY && column < SX) sum = VFMA(weight[c * W_C + source[k] * W_K], data[c * PLANE + row * SX + column], sum);
-        }
-    return sum;
-}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu(PARAMS) {
     BEGIN
