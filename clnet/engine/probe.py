@@ -12,10 +12,14 @@ from pathlib import Path
 PATIENCE = 120.0  # seconds
 
 
+def environment() -> dict[str, str]:
+    """Variables for a child process that must find this very clnet, and whatever else this one finds."""
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
 def probe(source: str, options: Sequence[str], device: str, name: str, folder: Path) -> str:
     """Why this program must not be built in this process: "" if nothing speaks against it."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     request = {"source": source, "options": list(options), "device": device, "name": name, "folder": str(folder)}
     try:
         child = subprocess.run(
@@ -24,7 +28,7 @@ def probe(source: str, options: Sequence[str], device: str, name: str, folder: P
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=environment(),
         )
     except subprocess.TimeoutExpired:
         return f"its compilation did not end within {PATIENCE:.0f} s"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ..engine.probe import environment
 from .bench_compare import Setting
 from .bench_row import Row
 from .peers import Torch
@@ -62,7 +61,7 @@ class FirstStep:
         torch = setting.torch
         theirs = THEIRS.format(threads=setting.threads, where=torch.where) if isinstance(torch, Torch) else ""
         with tempfile.TemporaryDirectory(prefix="clnet-bench-") as folder:
-            env = os.environ | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder, "PYTHONPATH": str(Path(__file__).parents[2])}
+            env = environment() | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder}
             cold = seconds(OURS, env)
             if theirs:
                 seconds(theirs, env)  # both have read their files from disk once

@@ -11,10 +11,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..engine.probe import environment
 
 
 class Child:
@@ -49,9 +48,8 @@ class Child:
     def _start(self) -> subprocess.Popen[str]:
         self.stop()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen([sys.executable, "-m", self.module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
-                                        start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+                                        start_new_session=True, env=environment())
         return self.process
 
     def _ending(self, process: subprocess.Popen[str]) -> str:

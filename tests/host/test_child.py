@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clnet.engine.probe import environment
 from clnet.workbench import registry, status, status_workers
 from clnet.workbench.child import Child
 
@@ -74,3 +76,10 @@ def test_a_crash_costs_one_row_of_status(module: str, monkeypatch: pytest.Monkey
     assert "SIGSEGV" in rows[0].note
     assert rows[0].time_ms is None
     assert all(r.time_ms for r in rows[1:])
+
+
+def test_children_find_what_their_parent_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    root, rest = environment()["PYTHONPATH"].split(os.pathsep)
+    assert (Path(root) / "clnet").is_dir()
+    assert rest == "elsewhere"
