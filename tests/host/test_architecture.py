@@ -90,3 +90,8 @@ def test_no_loading_of_code():
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant) and node.value.value is False, path
         assert not any(name in ("pickle", "dill", "joblib", "yaml") for name, _ in imports(path)), path
+
+
+def test_the_page_on_kernels_names_every_file() -> None:
+    page = (ROOT / "cl_kernels" / "README.md").read_text("utf-8")
+    assert [f.name for f in sorted((ROOT / "cl_kernels").glob("*.cl")) if f"`{f.name}`" not in page] == []
