@@ -93,10 +93,6 @@ __kernel SERIAL void conv_sum(PARAMS) {
 #ifndef JB
 #define JB 8                    // rows j of a block
 #endif
-#ifndef ZP
-#define ZP 1                    // planes that the taps span; ROWS, PITCH: rows and columns of the private copy
-#endif
-#define PLANE (ZP * ROWS * PITCH)
 #define BLOCKS ((RY + JB * OUT_Y - 1) / (JB * OUT_Y))
 
 __constant int taps[] = {TAPS};

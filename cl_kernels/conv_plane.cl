@@ -17,10 +17,6 @@
 #ifndef JB
 #define JB 8                    // rows j of a block
 #endif
-#ifndef ZP
-#define ZP 1                    // planes that the taps span; ROWS, PITCH: rows and columns of the private copy
-#endif
-#define PLANE (ZP * ROWS * PITCH)
 #define RB (JB * OUT_Y)         // result rows of a block
 #define BLOCKS ((RY + RB - 1) / RB)
 #define SLACK (2 * VW * IN_X)   // past the last row: read with it

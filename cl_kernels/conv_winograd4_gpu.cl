@@ -1,7 +1,7 @@
 // conv_winograd4_gpu: 3x3 convolution with stride 1 and its data gradient on GPUs, with 36 products where 144 are counted: tiles of 4 x 4 results.
 //
 // Y = Aᵀ [ Σ over channels of (G W Gᵀ) ⊙ (Bᵀ X B) ] A for each tile of 4 x 4 results and its 6 x 6 patch X; Cook-Toom at 0, 1, -1, 1/2, -2 and infinity,
-// whose rounding errors are the least among small points: 2 to 3 times those of plain sums. Results that are not finite are corrected as in
+// whose rounding errors are a few times those of plain sums (tests hold them to those of the other kernels). Results that are not finite are corrected as in
 // conv_winograd.cl; what is prepended as in conv.cl, ASYNC as in matmul_gpu.cl. VARIANTs:
 //
 // PACK, kernel winograd4_gpu_pack. Grid (OP, C to a multiple of BK, GROUPS), local size (32, 1, 1): G W Gᵀ as packed[group][c][36][OP], OP = O to a

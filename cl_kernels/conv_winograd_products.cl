@@ -2,7 +2,7 @@
 //
 // With X a 6 x 6 patch of data, W the weights of a pair of channels, G a 4 x 4 tile of gradients,
 //     tile = Aᵀ [ Σ over channels (D W Dᵀ) ∘ (Bᵀ X B) ] A          weight gradient = Dᵀ [ Σ over tiles (E G Eᵀ) ∘ (Bᵀ X B) ] D
-// Cook-Toom at 0, 3/4, -3/4, 3/2, -3/2 and infinity, whose rounding errors (1.7 times those of plain sums; 3.7 with 1 and 2) are the least found.
+// Cook-Toom at 0, 3/4, -3/4, 3/2, -3/2 and infinity, chosen for small rounding errors: a few times those of plain sums.
 // Paper: Lavin, Gray 2016, arXiv:1509.09308.
 // What is transformed is stored, and multiplied by matmul_gpu.cl: `left` (turned_x) [group][36][depth][rows] by `right` (turned_w) [group][36][depth][columns]
 // -> `partial` [part][group][36][rows][columns], parts of the depth. Rows are result channels; of a convolution, depth is channels of the data and

@@ -19,17 +19,8 @@
 //   registers. Backward: the cell first, then MR sequences x NV vectors of dh = a W_hh.
 // Assumes: the weights fit the cache of a core (the geometry sees to it). A step's sums run over k in order.
 
-#define TANH 1
-#define RELU 2
-#define LSTM 3
-#define GRU 4
+#include "include/recurrent.h"
 
-#ifndef CELL
-#define CELL LSTM
-#endif
-#ifndef PART
-#define PART 1
-#endif
 #ifndef ROWS
 #define ROWS 1                  // sequences of a work-item
 #endif
@@ -42,31 +33,10 @@
 #ifndef NV
 #define NV 1                    // backward: vectors of a register tile; NV * (MR + 1) + 1 registers
 #endif
-#ifndef REVERSED
-#define REVERSED 0
-#endif
-#ifndef GIVEN
-#define GIVEN 1
-#endif
-
-#if CELL == LSTM
-#define GATES 4
-#define SLOTS 6
-#define KEPT 5
-#elif CELL == GRU
-#define GATES 3
-#define SLOTS 5
-#define KEPT 5
-#else
-#define GATES 1
-#define SLOTS 1
-#define KEPT 1
-#endif
 
 #define TILE (MR * ((ROWS + MR - 1) / MR))          // sequences, padded to whole register tiles
 #define UNITS (UV * VW)
 #define WIDE ((PART == 1 ? UNITS : NV * VW) * ((H + (PART == 1 ? UNITS : NV * VW) - 1) / (PART == 1 ? UNITS : NV * VW)))   // H, padded
-#define SIGMOID(v) (1 / (1 + exp(-(v))))
 
 #if VW == 1
 #define EPILOGUE_V EPILOGUE

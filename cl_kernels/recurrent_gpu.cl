@@ -11,17 +11,8 @@
 //   numbers, backward ROWS GATES H more.
 // Sums run over k in four chains of a fixed order.
 
-#define TANH 1
-#define RELU 2
-#define LSTM 3
-#define GRU 4
+#include "include/recurrent.h"
 
-#ifndef CELL
-#define CELL LSTM
-#endif
-#ifndef PART
-#define PART 1
-#endif
 #ifndef ROWS
 #define ROWS 1                  // sequences of a work-group
 #endif
@@ -34,30 +25,12 @@
 #ifndef SHARED
 #define SHARED 0                // weights of a sum in local memory, a multiple of 4
 #endif
-#ifndef REVERSED
-#define REVERSED 0
-#endif
-#ifndef GIVEN
-#define GIVEN 1
-#endif
-
-#if CELL == LSTM
-#define GATES 4
-#define SLOTS 6
-#elif CELL == GRU
-#define GATES 3
-#define SLOTS 5
-#else
-#define GATES 1
-#define SLOTS 1
-#endif
 
 #define SUMS (GATES * H)
 #define OUT ((SUMS + GROUP - 1) / GROUP)                // sums of an item
 #define CELLS ((ROWS * H + GROUP - 1) / GROUP)          // units of an item, of all its sequences
 #define QUADS ((H + 3) / 4)                             // vectors of a sum
 #define STREAMED (4 * QUADS - HELD - SHARED)
-#define SIGMOID(v) (1 / (1 + exp(-(v))))
 
 // Four weights of sum u, zeros beyond H.
 #if PART == 2

@@ -1,5 +1,10 @@
 // copy_block.h: the part of the data that a block of results reads, with its border, in private memory; for conv.cl and conv_plane.cl.
 
+#ifndef ZP
+#define ZP 1                    // planes that the taps span; ROWS, PITCH: rows and columns of the private copy
+#endif
+#define PLANE (ZP * ROWS * PITCH)
+
 // What is left of a row behind its whole vectors, n elements of it.
 #define PIECE(n) if (VW > n && (width & n)) { CAT(vstore, n)(CAT(vload, n)(0, row + i), 0, to + left + i); i += n; }
 

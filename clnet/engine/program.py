@@ -32,8 +32,8 @@ LAYOUT = 1  # of the entries on disk
 KEEPS_ITSELF = {"pocl"}
 # Marks PTX that the OpenCL compiler of NVIDIA's driver cannot know: a comment until the compiled PTX is assembled for the very device.
 LATER = "//@"
-# Intel's compiler tries to join work-items into vectors, where a group is one work-item too: told not to, it builds in half to three
-# quarters of the time, and the kernels, which state their vectors themselves, run as fast.
+# Intel's compiler tries to join work-items into vectors, where a group is one work-item too: told not to, it builds
+# sooner, and the kernels, which state their vectors themselves, run as fast.
 ALONE = re.compile(r"\breqd_work_group_size\(1, 1, 1\)")
 UNJOINED = r"\g<0>, intel_vec_len_hint(1)"
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
