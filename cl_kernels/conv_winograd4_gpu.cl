@@ -4,13 +4,11 @@
 // whose rounding errors are a few times those of plain sums (tests hold them to those of the other kernels). Results that are not finite are corrected as in
 // conv_winograd.cl; what is prepended as in conv.cl, ASYNC as in matmul_gpu.cl. VARIANTs:
 //
-// PACK, kernel winograd4_gpu_pack. Grid (OP, C to a multiple of BK, GROUPS), local size (32, 1, 1): G W Gᵀ as packed[group][c][36][OP], OP = O to a
-//   multiple of 32, zeros beyond O and C.
+// PACK, kernel winograd_gpu_pack: G W Gᵀ (include/winograd_gpu.h).
 //
-// CONV, kernel winograd4_gpu. Grid (OP / 32 * tiles / 32 * 576, 1, GROUPS), local size 576: 32 channels x 32 tiles, blocks of BK = 8 channels of data at
-//   a time: 8 x 8 sums of one of the 36 products an item. Local memory: two blocks us[BK][36][32], vs[BK][36][32], then sums[32][36][32]: 144 KiB.
-//   While a block is multiplied, the next one's data is on its way into registers, three columns of a patch an item; then columns are transformed,
-//   and, in place in local memory, rows. A warp reads two lines at once, of which one has its halves exchanged, because banks repeat.
+// CONV, kernel winograd4_gpu. Grid (OP / 32 * tiles / 32 * ITEMS, 1, GROUPS), local size ITEMS = 576: 32 channels x 32 tiles, blocks of BK channels of data
+//   at a time. Local memory: two blocks of weights and patches, then sums[32][36][32]: 144 KiB. While a block is multiplied, the next one's data is on
+//   its way into registers, three columns of a patch an item; then columns are transformed, and, in place in local memory, rows.
 //
 // WEIGHTS, kernel winograd4_gpu_weights. Grid (tiles * 576, 1, GROUPS * SPLIT), local size 576: the weight gradient Dᵀ [ Σ over tiles (E g Eᵀ) ⊙ (Bᵀ X B) ] D
 //   of 4 x 4 tiles g of GRAD, by the same points: 32 channels of GRAD x 32 of the data, blocks of BK = 8 tiles at a time, in parts of PART blocks, which
@@ -25,15 +23,8 @@
 #ifndef ASYNC
 #define ASYNC 0                 // how packed weights reach local memory
 #endif
-#define BK 8
-#define ITEMS 576
-#define BLOCK (BK * 36 * 32)    // elements of a block of weights, or of data
-#define OP ((O + 31) / 32 * 32)
-#define CP ((C + BK - 1) / BK * BK)
-
-#include "include/winograd.h"
-
-#if VARIANT == PACK
+#define TILES 32
+#define SIDE 6
 
 INLINE void spread(const T v0, const T v1, const T v2, T* s) {
     const T third = (T)1 / 3, fifteenth = (T)1 / 15;
@@ -45,142 +36,67 @@ INLINE void spread(const T v0, const T v1, const T v2, T* s) {
     s[5] = v2;
 }
 
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void winograd4_gpu_pack(PARAMS) {
-    BEGIN
-    const size_t o = get_global_id(0), c = get_global_id(1), group = get_global_id(2);
-    __global T* to = (__global T*)packed + (group * CP + c) * (36 * OP) + o;
-    T v[9], s[3][6], u[6];
-    UNROLL for (int k = 0; k < 9; k++) v[k] = o < O && c < C ? WEIGHT[group * W_G + o * W_O + c * W_C + source[k] * W_K] : 0;
-    UNROLL for (int i = 0; i < 3; i++) spread(v[i], v[3 + i], v[6 + i], s[i]);
-    UNROLL for (int i = 0; i < 6; i++) {
-        spread(s[0][i], s[1][i], s[2][i], u);
-        UNROLL for (int j = 0; j < 6; j++) to[(6 * i + j) * OP] = u[j];
-    }
-}
+#include "include/winograd.h"
+#include "include/winograd_gpu.h"
 
-#else
+#if VARIANT != PACK
 
-#define TY ((RY + 3) / 4)
-#define TX ((RX + 3) / 4)
-#define LINE_AT(product, i) ((product) * 32 + ((i) ^ ((product) % 2 * 16)))
 // Bᵀ d
 #define PATCH(d0, d1, d2, d3, d4, d5, r)                                                                   \
-    { r[0] = d0 - 2 * d2 + d4 + (T)1.5 * (d3 - d1), r[1] = d4 - d1 + (T)0.5 * d2 + (T)2.5 * d3;              \
+    { r[0] = d0 - 2 * d2 + d4 + (T)1.5 * (d3 - d1), r[1] = d4 - d1 + (T)0.5 * d2 + (T)2.5 * d3;            \
     r[2] = d1 + d4 + (T)0.5 * d3 - (T)2.5 * d2, r[3] = d4 - d2 + 2 * (d3 - d1);                            \
     r[4] = d4 - d2 + (T)0.5 * (d1 - d3), r[5] = d1 - 2 * d3 + d5 + (T)1.5 * (d4 - d2); }
 // Aᵀ m
 #define GATHER(m0, m1, m2, m3, m4, m5, r)                                                                  \
-    { r[0] = m0 + (m1 + m2) + (m3 + m4), r[1] = m1 - m2 + (T)0.5 * m3 - 2 * m4;                              \
+    { r[0] = m0 + (m1 + m2) + (m3 + m4), r[1] = m1 - m2 + (T)0.5 * m3 - 2 * m4;                            \
     r[2] = m1 + m2 + (T)0.25 * m3 + 4 * m4, r[3] = m1 - m2 + (T)0.125 * m3 - 8 * m4 + m5; }
-// Eight sums of rows by eight of columns, of one of 36 products, for BK steps of `step` elements
-#define MULTIPLY(us_at, vs_at, step)                                                                       \
-    UNROLL for (int k = 0; k < BK; k++) {                                                                  \
-        T a[8], b[8];                                                                                      \
-        UNROLL for (int i = 0; i < 8; i += 4) {                                                            \
-            VSTORE_P(VLOAD_L((us_at) + k * (step) + LINE_AT(product, sm + i * 4)), a + i);                 \
-            VSTORE_P(VLOAD_L((vs_at) + k * (step) + LINE_AT(product, sn + i * 4)), b + i);                 \
-        }                                                                                                  \
-        UNROLL for (int i = 0; i < 8; i++)                                                                 \
-            UNROLL for (int j = 0; j < 8; j++) sum[i][j] = VFMA(a[i], b[j], sum[i][j]);                    \
-    }
 
 #if VARIANT == CONV
 
-#include "include/copies.h"
-
-#define LOADS (BLOCK / 4 / ITEMS)
-#if ASYNC
-#define FETCH_WEIGHTS(stage, c)                                                                            \
-    UNROLL for (int i = 0; i < LOADS; i++) COPY_4(at + ((stage) * BLOCK + i * ITEMS * 4) * 4, from + ((size_t)(c) * 36 + i * (ITEMS / 8)) * OP); \
-    COMMIT
-#define DEPOSIT_WEIGHTS(stage)
-#define WEIGHTS_ARRIVED asm volatile("cp.async.wait_all;" ::: "memory");
-#else
-#define FETCH_WEIGHTS(stage, c) UNROLL for (int i = 0; i < LOADS; i++) quads[i] = WIDE_4(SAME, from + ((size_t)(c) * 36 + i * (ITEMS / 8)) * OP);
-#define DEPOSIT_WEIGHTS(stage) UNROLL for (int i = 0; i < LOADS; i++) VSTORE_L(quads[i], us + (stage) * BLOCK + i * ITEMS * 4 + to);
-#define WEIGHTS_ARRIVED
-#endif
 // Items below 512 have three columns of a patch, then three of its rows.
 #define FETCH_DATA(c)                                                                                      \
     UNROLL for (int i = 0; i < 18; i++)                                                                    \
         d[i] = rows >> i / 3 & columns >> i % 3 & 1 && (C % BK == 0 || (c) + channel < C) ? data[(c) * PLANE + i / 3 * SX + i % 3] : 0;
 #define DEPOSIT_DATA(stage)                                                                                \
     {                                                                                                      \
-        __local T* block = vs + (stage) * BLOCK + channel * (36 * 32);                                     \
+        __local T* block = vs + (stage) * VS + channel * (36 * 32);                                        \
         if (t < 512) {                                                                                     \
             UNROLL for (int j = 0; j < 3; j++) {                                                           \
                 T r[6];                                                                                    \
                 PATCH(d[j], d[3 + j], d[6 + j], d[9 + j], d[12 + j], d[15 + j], r)                         \
-                UNROLL for (int i = 0; i < 6; i++) block[LINE_AT(6 * i + j + part, t % 32)] = r[i];        \
+                UNROLL for (int i = 0; i < 6; i++) block[V_LINE(6 * i + j + part, t % 32)] = r[i];         \
             }                                                                                              \
         }                                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                      \
         if (t < 512) {                                                                                     \
             UNROLL for (int i = 0; i < 3; i++) {                                                           \
                 T v[6], r[6];                                                                              \
-                UNROLL for (int j = 0; j < 6; j++) v[j] = block[LINE_AT(6 * (i + part) + j, t % 32)];      \
+                UNROLL for (int j = 0; j < 6; j++) v[j] = block[V_LINE(6 * (i + part) + j, t % 32)];       \
                 PATCH(v[0], v[1], v[2], v[3], v[4], v[5], r)                                               \
-                UNROLL for (int j = 0; j < 6; j++) block[LINE_AT(6 * (i + part) + j, t % 32)] = r[j];      \
+                UNROLL for (int j = 0; j < 6; j++) block[V_LINE(6 * (i + part) + j, t % 32)] = r[j];       \
             }                                                                                              \
         }                                                                                                  \
     }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu(PARAMS) {
     BEGIN
-    __local T us[4 * BLOCK] __attribute__((aligned(64)));
-    __local T* const vs = us + 2 * BLOCK;
-    const uint t = get_local_id(0), product = t / 16, sm = t % 16 / 4 * 4, sn = t % 4 * 4;
-    const size_t group = get_group_id(2), m0 = get_group_id(0) % (OP / 32) * 32, tile = get_group_id(0) / (OP / 32) * 32 + t % 32;
-    const bool real = tile < (size_t)N * TY * TX;
-    const size_t image = real ? tile / (TY * TX) : 0;
-    const uint ty = tile / TX % TY * 4, tx = tile % TX * 4, channel = t / 32 % 8, part = t / 256 * 3;
-    __global const T* images = DATA + (image * GROUPS + group) * C * PLANE;
+    CONV_BEGIN
+    const uint channel = t / 32 % 8, part = t / 256 * 3;
     __global const T* data = images + (long)((int)ty + MIN_Y) * SX + ((int)tx + MIN_X + (int)part) + channel * PLANE;
     uint rows = 0, columns = 0;
     UNROLL for (int i = 0; i < 6; i++) rows |= (real && t < 512 && ty + MIN_Y + i < SY) << i;
     UNROLL for (int i = 0; i < 3; i++) columns |= (tx + MIN_X + part + i < SX) << i;
-    __global const T* from = (__global const T*)packed + (group * CP * 36 + t / 8) * OP + m0 + t % 8 * 4;
-    const uint to = t / 8 / 36 * (36 * 32) + LINE_AT(t / 8 % 36, t % 8 * 4);
-#if ASYNC
-    const uint at = local_address(us + to);
-#else
-    quad quads[LOADS];
-#endif
-    T sum[8][8], d[18];
-    UNROLL for (int i = 0; i < 8; i++)
-        UNROLL for (int j = 0; j < 8; j++) sum[i][j] = 0;
-    FETCH_WEIGHTS(0, 0)
-    FETCH_DATA(0)
-    DEPOSIT_WEIGHTS(0)
-    DEPOSIT_DATA(0)
-    WEIGHTS_ARRIVED
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    for (uint c = 0; c < C; c += BK, now ^= 1) {
-        if (c + BK < C) {                               // the readers of the other stage passed the last barrier
-            FETCH_WEIGHTS(now ^ 1, c + BK)
-            FETCH_DATA(c + BK)
-        }
-        MULTIPLY(us + now * BLOCK, vs + now * BLOCK, 36 * 32)
-        if (c + BK < C) {
-            DEPOSIT_WEIGHTS(now ^ 1)
-            DEPOSIT_DATA(now ^ 1)
-        }
-        WEIGHTS_ARRIVED
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    UNROLL for (int i = 0; i < 8; i++)
-        UNROLL for (int j = 0; j < 8; j += 4)
-            VSTORE_L(VLOAD_P(sum[i] + j), us + (sm + i % 4 + i / 4 * 16) * (36 * 32) + LINE_AT(product, sn + j * 4));
-    barrier(CLK_LOCAL_MEM_FENCE);
+    T d[18];
+    ALL_CHANNELS
+    SUMS_TO_LOCAL
     if (!real) return;
     for (uint o = t / 32; o < 32; o += ITEMS / 32) {
         if (m0 + o >= O) return;
         T s[6][4], y[4];
         const __local T* line = us + o * (36 * 32);
         UNROLL for (int j = 0; j < 6; j++)
-            GATHER(line[LINE_AT(j, t % 32)], line[LINE_AT(6 + j, t % 32)], line[LINE_AT(12 + j, t % 32)], line[LINE_AT(18 + j, t % 32)],
-                   line[LINE_AT(24 + j, t % 32)], line[LINE_AT(30 + j, t % 32)], s[j])
+            GATHER(line[V_LINE(j, t % 32)], line[V_LINE(6 + j, t % 32)], line[V_LINE(12 + j, t % 32)], line[V_LINE(18 + j, t % 32)],
+                   line[V_LINE(24 + j, t % 32)], line[V_LINE(30 + j, t % 32)], s[j])
         UNROLL for (int i = 0; i < 4; i++) {
             if (ty + i >= RY) break;
             GATHER(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], s[5][i], y)
@@ -202,7 +118,6 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu(P
 #define BLOCK_LINES (BK * LINES)
 #define COLUMNS (C * 9)
 #define POINTS ((size_t)RY * RX)
-#define TILES ((size_t)N * TY * TX)
 // E g, and Dᵀ m
 #define SPREAD(g0, g1, g2, g3, r)                                                                          \
     {                                                                                                      \
@@ -217,7 +132,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu(P
     {                                                                                                      \
         const size_t place = (number) + t % 8, image = place / (TY * TX);                                  \
         const uint ty = place / TX % TY * 4, tx = place % TX * 4;                                          \
-        const bool real = place < TILES && t < 512;                                                        \
+        const bool real = place < (size_t)N * TY * TX && t < 512;                                          \
         __global const T* x_at = DATA + ((image * GROUPS + group) * C + c0 + channel) * PLANE + (long)((int)ty + MIN_Y) * SX + ((int)tx + MIN_X + (int)part * 3); \
         __global const T* g_at = GRAD + ((image * GROUPS + group) * O + o0 + channel) * POINTS + (size_t)ty * RX + tx + part * 2; \
         uint rows = 0;                                                                                     \
@@ -233,23 +148,23 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu(P
         if (t < 512) {                                                                                     \
             UNROLL for (uint j = 0; j < 3; j++) {                                                          \
                 PATCH(d[j], d[3 + j], d[6 + j], d[9 + j], d[12 + j], d[15 + j], r)                         \
-                UNROLL for (uint i = 0; i < 6; i++) v[LINE_AT(6 * i + j + part * 3, channel)] = r[i];      \
+                UNROLL for (uint i = 0; i < 6; i++) v[V_LINE(6 * i + j + part * 3, channel)] = r[i];       \
             }                                                                                              \
             UNROLL for (uint j = 0; j < 2; j++) {                                                          \
                 SPREAD(e[j], e[2 + j], e[4 + j], e[6 + j], r)                                              \
-                UNROLL for (uint i = 0; i < 6; i++) u[LINE_AT(6 * i + j + part * 2, channel)] = r[i];      \
+                UNROLL for (uint i = 0; i < 6; i++) u[V_LINE(6 * i + j + part * 2, channel)] = r[i];       \
             }                                                                                              \
         }                                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                      \
         if (t < 512) {                                                                                     \
             UNROLL for (uint i = part * 3; i < part * 3 + 3; i++) {                                        \
                 T m[6];                                                                                    \
-                UNROLL for (uint j = 0; j < 6; j++) m[j] = v[LINE_AT(6 * i + j, channel)];                 \
+                UNROLL for (uint j = 0; j < 6; j++) m[j] = v[V_LINE(6 * i + j, channel)];                  \
                 PATCH(m[0], m[1], m[2], m[3], m[4], m[5], r)                                               \
-                UNROLL for (uint j = 0; j < 6; j++) v[LINE_AT(6 * i + j, channel)] = r[j];                 \
-                UNROLL for (uint j = 0; j < 4; j++) m[j] = u[LINE_AT(6 * i + j, channel)];                 \
+                UNROLL for (uint j = 0; j < 6; j++) v[V_LINE(6 * i + j, channel)] = r[j];                  \
+                UNROLL for (uint j = 0; j < 4; j++) m[j] = u[V_LINE(6 * i + j, channel)];                  \
                 SPREAD(m[0], m[1], m[2], m[3], r)                                                          \
-                UNROLL for (uint j = 0; j < 6; j++) u[LINE_AT(6 * i + j, channel)] = r[j];                 \
+                UNROLL for (uint j = 0; j < 6; j++) u[V_LINE(6 * i + j, channel)] = r[j];                  \
             }                                                                                              \
         }                                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                      \
@@ -259,34 +174,30 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void winograd4_gpu_w
     BEGIN
     __local T us[4 * BLOCK_LINES] __attribute__((aligned(64)));
     __local T* const vs = us + 2 * BLOCK_LINES;
-    const uint t = get_local_id(0), product = t / 16, sm = t % 16 / 4 * 4, sn = t % 4 * 4, channel = t / 8 % 32, part = t / 256;
+    SUMS_BEGIN
+    const uint channel = t / 8 % 32, part = t / 256;
     const size_t piece = get_group_id(2) % SPLIT, group = get_group_id(2) / SPLIT;
     const size_t o0 = get_group_id(0) % ((O + 31) / 32) * 32, c0 = get_group_id(0) / ((O + 31) / 32) * 32;
-    const size_t first = piece * PART * BK, end = min(first + (size_t)PART * BK, TILES);
-    T sum[8][8], d[18], e[8];
-    UNROLL for (int i = 0; i < 8; i++)
-        UNROLL for (int j = 0; j < 8; j++) sum[i][j] = 0;
+    const size_t first = piece * PART * BK, end = min(first + (size_t)PART * BK, (size_t)N * TY * TX);
+    T d[18], e[8];
     FETCH(first)
     DEPOSIT(0)
     uint now = 0;
     for (size_t tile = first; tile < end; tile += BK, now ^= 1) {
         if (tile + BK < end) FETCH(tile + BK)
-        MULTIPLY(us + now * BLOCK_LINES, vs + now * BLOCK_LINES, LINES)
+        MULTIPLY(us + now * BLOCK_LINES, LINES, vs + now * BLOCK_LINES, LINES)
         if (tile + BK < end) DEPOSIT(now ^ 1)           // its readers passed the last barrier
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL for (int i = 0; i < 8; i++)
-        UNROLL for (int j = 0; j < 8; j += 4)
-            VSTORE_L(VLOAD_P(sum[i] + j), us + (sm + i % 4 + i / 4 * 16) * (36 * 32) + LINE_AT(product, sn + j * 4));
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SUMS_TO_LOCAL
     const uint c = t % 32;
     for (uint o = t / 32; o < 32; o += ITEMS / 32) {
         if (o0 + o >= O || c0 + c >= C) return;
         T s[6][3], y[3];
         const __local T* line = us + o * (36 * 32);
         UNROLL for (int j = 0; j < 6; j++)
-            GATHER_3(line[LINE_AT(j, c)], line[LINE_AT(6 + j, c)], line[LINE_AT(12 + j, c)], line[LINE_AT(18 + j, c)], line[LINE_AT(24 + j, c)],
-                     line[LINE_AT(30 + j, c)], s[j])
+            GATHER_3(line[V_LINE(j, c)], line[V_LINE(6 + j, c)], line[V_LINE(12 + j, c)], line[V_LINE(18 + j, c)], line[V_LINE(24 + j, c)],
+                     line[V_LINE(30 + j, c)], s[j])
         UNROLL for (int i = 0; i < 3; i++) {
             GATHER_3(s[0][i], s[1][i], s[2][i], s[3][i], s[4][i], s[5][i], y)
             UNROLL for (int j = 0; j < 3; j++) {

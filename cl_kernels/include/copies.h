@@ -5,17 +5,13 @@
 //   WIDE_4(K, p)             four elements of an operand stored as K says (vector.h), aligned to them where CAST_LOADS is set; WIDE_1 one
 
 #if ASYNC
-INLINE uint local_address(__local void* p) {
-    uint a;
-    asm("{ .reg .u64 g; cvta.to.shared.u64 g, %1; cvt.u32.u64 %0, g; }" : "=r"(a) : "l"((ulong)p));
-    return a;
-}
+#include "include/ptx.h"
 #define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
 #define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
 // Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
-#define COPY_IF_1(to, from, in) asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"((in) ? 4 : 0) : "memory")
-#define COPY_IF_4(to, from, in) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"((in) ? 16 : 0) : "memory")
-#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
+#define COPY_IF_1(to, from, in) COPY_ASYNC_4(to, from, (in) ? 4 : 0)
+#define COPY_IF_4(to, from, in) COPY_ASYNC(to, from, (in) ? 16 : 0)
+#define COMMIT COPY_COMMIT
 #else
 typedef CAT(T, 4) quad;
 #define VECTOR_1 T

@@ -38,7 +38,7 @@
     UNROLL for (int i = 0; i < X_LOADS; i++) X_COPY(stage, i, k0);                                         \
     UNROLL for (int i = 0; i < W_LOADS; i++) W_COPY(stage, i, k0);                                         \
     ADVANCE(k0)
-#define ARRIVED asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+#define ARRIVED COPY_WAIT(STAGES - 2)
 #else
 #define X_VECTOR CAT(VECTOR_, X_WIDE)
 #define W_VECTOR CAT(VECTOR_, W_WIDE)

@@ -95,7 +95,7 @@ def _winograd(device: Any, layout: Any, defines: dict[str, Any], domain: tuple[i
     name, file = ("winograd_gpu", WINOGRAD) if side == 2 else ("winograd4_gpu", WINOGRAD_4)
     defines = {**defines, **conv_winograd.source(layout), "ASYNC": int(copies), "TILES": tiles}
     scratch, items = {"packed": groups * c * products * o * 4}, products * tiles // 2
-    return [_stage(name + "_pack", {**defines, "VARIANT": "PACK"}, (o, c, groups), (32, 1, 1), (), 1, scratch, False, file),
+    return [_stage("winograd_gpu_pack", {**defines, "VARIANT": "PACK"}, (o, c, groups), (32, 1, 1), (), 1, scratch, False, file),
             _stage(name, {**defines, "VARIANT": "CONV"}, (count * items, 1, groups), (items, 1, 1), domain, 4, scratch, True, file,
                    side == 4 and layout.result[2] % 4 == 0)]
 
