@@ -12,7 +12,7 @@ from math import ceil, prod
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_geometry import LOCAL
+from .matmul_geometry import local_memory
 from .matmul_tensor_geometry import NARROW, hopper
 
 FILE = "conv_wgmma.cl"
@@ -87,10 +87,6 @@ def _kind(device: Any, x: Any, precision: str) -> str | None:
     return kind if hopper(device) else None
 
 
-def _local(device: Any) -> int:
-    return max(device.local_memory, LOCAL.get(device.compute_capability, 0))
-
-
 def forward(device: Any, layout: Any, operands: Any, common: dict[str, Any], domain: tuple[int, ...], precision: str) -> Any:
     """The stages of conv or conv_data_gradient, or None where tensor cores don't suit."""
     t = {**TUNED, **lookup(device, "conv_tensor")}
@@ -103,7 +99,7 @@ def forward(device: Any, layout: Any, operands: Any, common: dict[str, Any], dom
     narrow = 2 if kind != "tf32" else 4
     line = min((32, 64, 128), key=lambda b: (_up(c, b // narrow), -b))
     blocks, sets = ceil(c / (line // narrow)), _Sets(grid)
-    tile = _tile(t, _local(device), o, line, sets)
+    tile = _tile(t, local_memory(device), o, line, sets)
     if tile is None:
         return None
     lines = grid.lines(n, tile["BN"], sets.most)
@@ -168,7 +164,7 @@ def weights(device: Any, layout: Any, operands: Any, n: int, groups: int, o: int
     if operands[0].dtype == "float32" and n * prod(layout.result) * o * c * prod(layout.size) < t["products"]:
         return None
     rows, k = _Rows(grid), prod(layout.size)
-    fitting = [(kb, s) for kb, s in t["sums"] if s * (kb + max(rows.lines(kb))) * 128 + 2048 <= _local(device)]
+    fitting = [(kb, s) for kb, s in t["sums"] if s * (kb + max(rows.lines(kb))) * 128 + 2048 <= local_memory(device)]
     if not fitting or rows.count > TAPS:
         return None
     kb, stages = fitting[0]

@@ -49,6 +49,11 @@ LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 *
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
 
+def local_memory(device: Any) -> int:
+    """[bytes] that a work-group may have in local memory, NVIDIA's driver underrated."""
+    return max(device.local_memory, LOCAL.get(device.compute_capability, 0))
+
+
 def geometry(device: Any, batch: int, m: int, n: int,
              k: int, x_strides: Sequence[int], w_strides: Sequence[int], dtype: str, tuned: dict[str, Any] | None = None) -> dict[str, Any]:
     """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""

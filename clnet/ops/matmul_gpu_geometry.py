@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import matmul_tensor_geometry
-from .matmul_geometry import LOCAL, SIZE
+from .matmul_geometry import SIZE, local_memory
 
 Tile = tuple[Any, ...]
 Plan = dict[str, Any]
@@ -86,7 +86,7 @@ def _planned(device: Any, more: dict[str, Any], float32: bool, *shape: Any) -> P
     """_plan with the numbers that were measured for the device, and `more`."""
     table = tuple(sorted({**TUNED, **lookup(device, "matmul"), **more}.items()))
     copies = device.inline_ptx and device.compute_capability >= 80 and float32  # 16 bits are widened on their way, through registers
-    local = max(device.local_memory, LOCAL.get(device.compute_capability, 0))
+    local = local_memory(device)
     return _plan(table, device.compute_units, local, device.max_work_group, copies, *shape)
 
 

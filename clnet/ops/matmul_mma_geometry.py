@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_geometry import LOCAL
+from .matmul_geometry import local_memory
 from .matmul_tensor_geometry import ELEMENTS, NARROW, available, copies, result_macros
 
 TUNED: dict[str, Any] = dict(
@@ -86,7 +86,7 @@ def _round(common: dict[str, Any], scratch: dict[str, int], operand: Any, i: int
 
 def _fastest(t: dict[str, Any], device: Any, precision: str, batch: int, m: int, n: int, k: int) -> tuple[float, Any, int] | None:
     """(time, tile, split): the shortest estimate. All units run the same number of tiles."""
-    local, depth = max(device.local_memory, LOCAL.get(device.compute_capability, 0)), ELEMENTS[precision]
+    local, depth = local_memory(device), ELEMENTS[precision]
     blocks, units, found = ceil(k / depth), device.compute_units, []
     for tile in t["tiles"]:
         bm, bn, in_flight, speed = tile

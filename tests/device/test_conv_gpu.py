@@ -15,6 +15,7 @@ from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops import conv_gpu_geometry, conv_winograd_products
+from clnet.ops.matmul_geometry import local_memory
 from clnet.tensor import placeholder, tensor
 
 RNG = np.random.default_rng(11)
@@ -46,6 +47,19 @@ def gpu(device: Any, request: pytest.FixtureRequest) -> Any:
         pytest.skip("a CPU that compiles fast plays the GPU")
     return OpenCLEngine(dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, compute_units=20, local_memory=request.param,
                                             max_work_group=256))
+
+
+def player(device: Any, local: int, work_group: int, real: int | None = None) -> Any:
+    """The GPU itself where it has `real` (None: `local`) bytes of local memory, or an engine over this CPU as a GPU with `local`."""
+    profile = device.device
+    if profile.kind == "gpu":
+        if local_memory(profile) < (local if real is None else real):
+            pytest.skip(f"the kernel needs {local} bytes of local memory")
+        return device
+    if profile.runtime != "intel":
+        pytest.skip("a CPU that compiles fast plays the GPU")
+    return OpenCLEngine(dataclasses.replace(profile, key=f"gpu {local} {work_group}", kind="gpu", vector_width=1, compute_units=20, local_memory=local,
+                                            max_work_group=work_group))
 
 
 def launched(case: Any, dtype: str, engine: Any) -> None:
@@ -81,12 +95,7 @@ def test_every_tile(gpu: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("side", "tiles"), [(2, 32), (2, 64), (4, 32)])
 def test_transformed_patches(device: Any, side: int, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = device.device
-    if profile.kind != "gpu" and profile.runtime != "intel":
-        pytest.skip("a CPU that compiles fast plays the GPU")
-    local = tiles * (side + 2) ** 2 * 128
-    fake = dataclasses.replace(profile, key=f"gpu {side} {tiles}", kind="gpu", vector_width=1, compute_units=20, local_memory=local, max_work_group=576)
-    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    engine = player(device, tiles * (side + 2) ** 2 * 128, 576)
     monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd", ((side, tiles, 1e9),))
     name = {2: "winograd_gpu", 4: "winograd4_gpu"}[side]
     for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((3, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
@@ -102,11 +111,7 @@ def test_transformed_patches(device: Any, side: int, tiles: int, monkeypatch: py
 
 
 def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = device.device
-    if profile.kind != "gpu" and profile.runtime != "intel":
-        pytest.skip("a CPU that compiles fast plays the GPU")
-    fake = dataclasses.replace(profile, key="gpu weights", kind="gpu", vector_width=1, compute_units=20, local_memory=150000, max_work_group=576)
-    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    engine = player(device, 150000, 576)
     monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd_weights", 1e9)
     for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((40, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
         xs, ws, _, padding, _, groups = case
@@ -128,11 +133,7 @@ def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytes
 ], ids=str)
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_products_of_transformed_patches(device: Any, case: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = device.device
-    if profile.kind != "gpu" and profile.runtime != "intel":
-        pytest.skip("a CPU that compiles fast plays the GPU")
-    fake = dataclasses.replace(profile, key="gpu stored", kind="gpu", vector_width=1, compute_units=20, local_memory=65536, max_work_group=256)
-    engine = device if profile.kind == "gpu" else OpenCLEngine(fake)
+    engine = player(device, 65536, 256, real=0)
     xs, ws, _, padding, _, groups = case
     x, y = placeholder(xs), F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
     tiles = -(-y.shape[2] // 4) * -(-y.shape[3] // 4) * -(-xs[0] // chunks)

@@ -121,7 +121,7 @@ def test_a_step_of_a_network_against_numpy_with_rounding_written_out(precision: 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> None:
-    part = DIGITS[0].take(slice(10 * BATCH))
+    part = DIGITS[0].take(slice(6 * BATCH))
 
     def losses(precision: str) -> Any:
         trainer = Trainer(digits_model(kind), CrossEntropyLoss(), SGD(lr=0.01), precision=precision)
@@ -129,11 +129,13 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
 
     if kind == "cnn" and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
-    for precision, tolerance in (("bf16", 1e-2), ("fp16", 2e-3)):
+    # Sums in another order round some values to their neighbour; each step makes some three times of the difference, whatever the kernels.
+    for precision, first, later in (("bf16", 1e-3, 1e-2), ("fp16", 1e-4, 2e-3)):
         found = losses(precision)
         with clnet.on(NumpyEngine(rounded=True)):
             wanted = losses(precision)
-        np.testing.assert_allclose(found, wanted, rtol=tolerance)
+        np.testing.assert_allclose(found[:3], wanted[:3], rtol=first)
+        np.testing.assert_allclose(found, wanted, rtol=later)
 
 
 def test_gradients_of_weights_and_biases_keep_float32(device: Any) -> None:
