@@ -15,7 +15,6 @@ from ..errors import ConfigError, ForkedEngineError, NoDeviceError
 from .faults import translated
 from .runtimes import prepare
 
-POCL_WIDEST = 8  # PoCL 3.0 aborts the process on some float16 built-ins
 HOST_LINE = 64
 KINDS = ("gpu", "cpu", "accelerator", "host")
 VARIABLE = "CLNET_DEVICE"
@@ -191,7 +190,7 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
         "kind": kind,
         "runtime": runtime,
         "compute_units": int(handle.max_compute_units),
-        "vector_width": min(width, POCL_WIDEST) if runtime == "pocl" else width,
+        "vector_width": width,
         "local_memory": int(handle.local_mem_size),
         "global_memory": int(handle.global_mem_size),
         "max_alloc": int(handle.max_mem_alloc_size),

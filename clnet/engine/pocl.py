@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# PoCL's built-in library exists for a few processors only: "x86-64" and "znver3" abort on float16 built-ins.
+# PoCL chooses its built-in library by the processor's features, and compiles it for the processor's name: a name with fewer of them
+# ("x86-64" and "znver3" where there is AVX-512) aborts on float16 built-ins.
 AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
 AVX2 = {"avx2", "fma"}
 # push rbp; push rbx; sub rsp, 8: how the function of the one binary this was tried on begins.
