@@ -62,6 +62,12 @@ def _conv() -> list[Any]:
     return list(bench_conv.works())
 
 
+def _bandwidth() -> list[Any]:
+    from . import bench_bandwidth
+
+    return list(bench_bandwidth.works())
+
+
 def _curves() -> list[Any]:
     from . import bench_curves
 
@@ -74,7 +80,7 @@ def _attention() -> list[Any]:
     return list(bench_attention.works())
 
 
-APART = {"matmul": _matmul, "conv": _conv, "attention": _attention, "curves": _curves}  # not in "all": sizes for GPUs
+APART = {"matmul": _matmul, "conv": _conv, "attention": _attention, "bandwidth": _bandwidth, "curves": _curves}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .. import ops as F
-from ..engine import on
-from ..engine.record import Recorded
-from ..optimizers import Adam
-from ..state import Parameter
-from ..tensor import tensor
-from .bench_call import function, normal, pair, size, theirs
-from .bench_compare import Step, Work
-from .peers import Run, Torch
+from . import bench_bandwidth
+from .bench_call import function, pair, size, theirs
+from .bench_compare import Work
 
 SIZES = (64, 128, 256, 512, 1152, 2048)
 FORMS = {"NN": (lambda x, w: F.matmul(x, w), lambda t, x, w: x @ w), "NT": (lambda x, w: F.matmul(x, w.mT), lambda t, x, w: x @ w.mT),
@@ -22,16 +16,12 @@ NN_ONLY = 2048  # from this size on
 QUICK_SIZES = (64, 512)
 DENSE = (64, 784, 512)  # rows, inputs, outputs: the first layer of the mlp
 CONVOLUTIONS = ((32, 64, 28, 64), (64, 64, 56, 16), (128, 128, 28, 16), (256, 256, 14, 16))  # in, out, side, batch; 3×3, padding 1
-ROWS = (4096, 1024)
-GELU = (4_000_000,)
-STREAM = (1 << 25,)
 ATTENTION = (16, 8, 256, 64)
-ADAM = (10_000_000,)
 
 
 def works() -> list[Work]:
     """All of them."""
-    return [*_products(), *_dense(), *_convolutions(), *_rowwise(), *_streams(), *_attention(), _adam()]
+    return [*_products(), *_dense(), *_convolutions(), *_attention(), *bench_bandwidth.works(bench_bandwidth.SMALL)]
 
 
 def _product(name: str, form: str, x: tuple[int, ...], w: tuple[int, ...], flops: float, output: tuple[int, ...], quick: bool = False) -> Work:
@@ -60,24 +50,6 @@ def _convolutions() -> list[Work]:
     return found
 
 
-def _rowwise() -> list[Work]:
-    # Flops an element, as the formulas are written: softmax subtracts, divides, ... and its gradient g y - y sum(g y).
-    n, elements, many = ROWS[1:], ROWS[0] * ROWS[1], GELU[0]
-    return [
-        *pair(f"softmax {ROWS[0]}×{ROWS[1]}", lambda x: F.softmax(x), lambda t, x: t.softmax(x, -1), [ROWS], ROWS, (5.0 * elements, 9.0 * elements), True),
-        *pair(f"layer norm {ROWS[0]}×{ROWS[1]}", lambda x, g, b: F.layer_norm(x, g, b), lambda t, x, g, b: t.nn.functional.layer_norm(x, n, g, b),
-              [ROWS, n, n], ROWS, (8.0 * elements, 20.0 * elements), True),
-        *pair("gelu 4M", lambda x: F.gelu(x), lambda t, x: t.nn.functional.gelu(x), [GELU], GELU, (5.0 * many, 14.0 * many), True),
-    ]
-
-
-def _streams() -> list[Work]:
-    count, array = STREAM[0], size(STREAM)
-    return [Work("ops", "scale 32M", function(lambda x: x * 0.5, STREAM), theirs(lambda t, x: x * 0.5, STREAM), flops=count, nbytes=2 * array),
-            Work("ops", "triad 32M", function(lambda x, z: x + 0.5 * z, STREAM, STREAM), theirs(lambda t, x, z: t.add(x, z, alpha=0.5), STREAM, STREAM),
-                 flops=2 * count, nbytes=3 * array)]
-
-
 def _attention() -> list[Work]:
     shapes, (batch, heads, length, width) = [ATTENTION] * 3, ATTENTION
     found = []
@@ -95,33 +67,3 @@ def _attention() -> list[Work]:
         name = f"attention b{batch} h{heads} t{length} d{width}{' causal' if causal else ''}"
         found += pair(name, ours, torch, shapes, ATTENTION, (2 * product, 6 * product), not causal)
     return found
-
-
-def _adam() -> Work:
-    def ours(engine: Any) -> Run:
-        with on(engine):
-            values, grads = normal(ADAM, ADAM)
-            optimizer = Adam()
-            optimizer.attach([Parameter(values, "w")])
-            g = tensor(grads)
-            engine.run([g])
-
-            def body(g: Any, h: Any) -> tuple[()]:
-                optimizer.apply([g], h)
-                return ()
-
-        count = iter(range(1, 1 << 30))
-        return Step(Recorded(body, "bench"), lambda: (g, optimizer.hyper(next(count))))
-
-    def torch(**mode: Any) -> Callable[[Torch], Run]:
-        def prepare(peer: Torch) -> Run:
-            values, grads = normal(ADAM, ADAM)
-            w = peer.array(values, True)
-            w.grad = peer.array(grads)
-            return peer.torch.optim.Adam([w], **mode).step  # type: ignore[no-any-return]
-
-        return prepare
-
-    modes = {"foreach": torch(foreach=True), "fused": torch(fused=True)}
-    # Reads w, g, m, v and writes w, m, v.
-    return Work("ops", "Adam 10M", ours, torch(), modes=modes, flops=14.0 * ADAM[0], nbytes=7 * size(ADAM))
