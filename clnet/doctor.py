@@ -16,7 +16,6 @@ from .engine.self_test import Check
 from .engine.self_test import self_test as _self_test
 from .engine.store import Store
 from .errors import ClnetError, NoDeviceError
-from .ops.matmul_tensor_geometry import available
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
 VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
@@ -78,7 +77,7 @@ def _devices() -> str:
         lines.append(f"  {index}: {device.key}: {device.name} ({device.platform}, driver {device.driver})")
         if not device.is_host:
             yes = [name for name in ("fp64", "fp16", "subgroups", "inline_ptx") if getattr(device, name)]
-            yes.append("tensor cores" if available(device) else "no tensor cores that clnet uses: every precision runs as fp32")
+            yes.append("tensor cores" if device.ampere else "no tensor cores that clnet uses: every precision runs as fp32")
             lines.append(
                 f"     {device.kind}, {device.compute_units} compute units, vectors of {device.vector_width}, "
                 f"{device.global_memory // MIB} MiB ({device.max_alloc // MIB} a buffer), "

@@ -79,10 +79,10 @@ def indent(lines: list[str], depth: int) -> str:
     return "\n".join("    " * depth + line for line in lines)
 
 
-def finish(text: str) -> str:
+def finish(text: str, device: Any) -> str:
     """Puts the helper definitions that the text needs in front of it."""
     integers = integer_helpers(text)
-    return "\n".join(part for part in (ct.helpers(text + integers), _functions(text), integers, text) if part)
+    return "\n".join(part for part in (ct.helpers(text + integers, device), _functions(text), integers, text) if part)
 
 
 def _functions(text: str) -> str:
@@ -146,7 +146,7 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
         lines, items = indent(body(width), 1), outer * inner // width
         text = template("map_gpu", functions="\n".join(functions.values()), name=name, params=params.declaration(), begin=params.begin(), body=lines,
                         J=inner // width, W=width, items=items, index="uint" if items < 1 << 31 else "size_t")
-        return Source(name, finish(text), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
+        return Source(name, finish(text, device), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     vector_body = body(width) if width > 1 and inner >= width else []
     scalar_body = body(1)
     fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
@@ -155,7 +155,7 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"] if vector_body else []
     text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j, chunk_o=chunk_o, chunk_j=chunk_j,
                     vector_loop=indent(loop, 2), scalar_body=indent(scalar_body, 3), **fields)
-    return Source(name, finish(text), params, (items_j, items_o), (1, 1))
+    return Source(name, finish(text, device), params, (items_j, items_o), (1, 1))
 
 
 def _gpu_width(plan: Schedule, launch: Launch, device: Any, inner: int, flat: Expr) -> int:
@@ -231,7 +231,7 @@ def _kernel_source(plan: Schedule, launch: Launch, core: Node, stage: Stage, scr
     vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
     if device.runtime == "nvidia":
         vectors += "#define CAST_LOADS\n"
-    return Source(stage.kernel, vectors + aligned + defines + finish(text), params, stage.grid, stage.group, stage.note)
+    return Source(stage.kernel, vectors + aligned + defines + finish(text, device), params, stage.grid, stage.group, stage.note)
 
 
 def alignment(plan: Schedule, node: Node) -> int:

@@ -75,8 +75,8 @@ def convert(value: str, have: str, want: str, lanes: int) -> str:
     return value if source == target else f"convert_{vector(target, lanes)}({value})"
 
 
-def helpers(text: str) -> str:
-    """Definitions of the macros and functions that `text` mentions, for each type and width it mentions them with."""
+def helpers(text: str, device: Any) -> str:
+    """Definitions of the macros and functions that `text` mentions, for each type and width it mentions them with, as the device can."""
     import re
 
     out = []
@@ -86,10 +86,10 @@ def helpers(text: str) -> str:
             out.append(f"#define TEST_{ctype}{lanes}(b) ({f'convert_{mask}(b)' if lanes else '(b)'} != ({mask})(0))")
         else:
             out.append(f"#define BOOL_{ctype}{lanes}(c) {f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
-    out += [_store_half(int(lanes)) for lanes in sorted(set(re.findall(r"\bstore_half_(\d+)\(", text)))]
+    out += [_store_half(int(lanes), device.runtime == "pocl") for lanes in sorted(set(re.findall(r"\bstore_half_(\d+)\(", text)))]
     for name, lanes in sorted(set(re.findall(r"\b(to_bfloat16|round_bfloat16|round_float16)_(\d+)\b", text))):
         if f"to_bfloat16_{lanes}" not in "".join(out) and "bfloat16" in name:
-            out.append(_to_bfloat16(int(lanes)))
+            out.append(_to_bfloat16(int(lanes), device.ampere))
         if name == "round_bfloat16":
             f, u = vector("float", int(lanes)), vector("uint", int(lanes))
             out.append(f"inline {f} round_bfloat16_{lanes}({f} x) {{ return as_{f}(convert_{u}(to_bfloat16_{lanes}(x)) << 16); }}")
@@ -98,16 +98,18 @@ def helpers(text: str) -> str:
     return "\n".join(out)
 
 
-def _to_bfloat16(lanes: int) -> str:
-    """Round to nearest even on the bits; NaN stays NaN (adding the rounding bias could carry it to infinity)."""
+def _to_bfloat16(lanes: int, ptx: bool) -> str:
+    """Round to nearest even: by PTX's instruction for two, or on the bits; NaN stays NaN (adding the rounding bias could carry it to infinity)."""
     f, u, s = (vector(t, lanes) for t in ("float", "uint", "ushort"))
-    bits = f"const {u} b = as_{u}(x);\n    return convert_{s}(x != x ? ({u})(0x7fc0u) : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);"
+    head = f"inline {s} to_bfloat16_{lanes}({f} x) {{"
+    if not ptx:
+        return (f"{head}\n    const {u} b = as_{u}(x);\n"
+                f"    return convert_{s}(x != x ? ({u})(0x7fc0u) : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);\n}}")
     pair = f"pair_bfloat16_{lanes}"
     words = ", ".join(f"{pair}(x.s{i:x}, x.s{i + 1:x})" for i in range(0, lanes, 2))
-    ptx = f"return as_{s}(({vector('uint', lanes // 2)})({words}));" if lanes > 1 else f"return (ushort){pair}(x, 0);"
-    instruction = f'inline uint {pair}(float lo, float hi) {{ uint w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }}'
-    return (f"#ifdef ROUND_BY_PTX\n{instruction}\n#endif\ninline {s} to_bfloat16_{lanes}({f} x) {{\n"
-            f"#ifdef ROUND_BY_PTX\n    {ptx}\n#else\n    {bits}\n#endif\n}}")
+    value = f"as_{s}(({vector('uint', lanes // 2)})({words}))" if lanes > 1 else f"(ushort){pair}(x, 0)"
+    return (f'inline uint {pair}(float lo, float hi) {{ uint w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }}\n'
+            f"{head} return {value}; }}")
 
 
 def _round_float16(lanes: int) -> str:
@@ -119,8 +121,8 @@ def _round_float16(lanes: int) -> str:
             f"    return x != x ? x : copysign(as_{i}(m) < 0x38800000 ? small : big, x);\n}}")
 
 
-def _store_half(lanes: int) -> str:
+def _store_half(lanes: int, by_lane: bool) -> str:
     """vstore_half, lane by lane where the runtime's own expects aligned vectors (PoCL 3.0 dies of odd row lengths)."""
-    f = vector("float", lanes)
-    return (f"inline void store_half_{lanes}({f} x, __global half* p) {{\n#ifdef UNALIGNED_HALVES_BY_LANE\n    float t[{lanes}]; vstore{lanes}(x, 0, t); "
-            f"for (int l = 0; l < {lanes}; ++l) vstore_half_rte(t[l], l, p);\n#else\n    vstore_half{lanes}_rte(x, 0, p);\n#endif\n}}")
+    whole = f"vstore_half{lanes}_rte(x, 0, p);"
+    single = f"float t[{lanes}]; vstore{lanes}(x, 0, t); for (int l = 0; l < {lanes}; ++l) vstore_half_rte(t[l], l, p);"
+    return f"inline void store_half_{lanes}({vector('float', lanes)} x, __global half* p) {{ {single if by_lane else whole} }}"

@@ -16,6 +16,8 @@ from .faults import translated
 from .runtimes import prepare
 
 HOST_LINE = 64
+# [bytes] of local memory by NVIDIA's compute capability: the driver reports what older devices had.
+LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024}
 KINDS = ("gpu", "cpu", "accelerator", "host")
 VARIABLE = "CLNET_DEVICE"
 PROFILE = "CLNET_PROFILE"  # what the devices are taken for instead: "local_memory=32768,inline_ptx=0"
@@ -52,6 +54,21 @@ class Device:
     def context(self) -> Any:
         """The one cl.Context of this device in this process."""
         return _context(self)
+
+    @property
+    def ampere(self) -> bool:
+        """Whether kernels may use what PTX has from compute capability 8.0 on: mma.sync, copies past the registers, bfloat16."""
+        return self.inline_ptx and self.compute_capability >= 80
+
+    @property
+    def hopper(self) -> bool:
+        """Whether they may use wgmma and boxes of tensors, which 9.0 alone has."""
+        return self.inline_ptx and self.compute_capability == 90
+
+    @property
+    def largest_local(self) -> int:
+        """[bytes] Local memory of a kernel's own arrays; what NVIDIA reports is what arguments may take."""
+        return max(self.local_memory, LOCAL.get(self.compute_capability, 0))
 
     @property
     def is_host(self) -> bool:

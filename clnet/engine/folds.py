@@ -180,7 +180,7 @@ class Writer:
     def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: Any) -> Source:
         text = template(stem, functions="\n".join(self.functions.values()), name=self.name, params=self.params.declaration(),
                         begin=self.params.begin(), **fields)
-        return Source(self.name, finish(text), self.params, grid, group)
+        return Source(self.name, finish(text, self.device), self.params, grid, group)
 
     def items(self, most: int) -> int:
         """Work-items on a CPU: about four per core, none for less than a few thousand elements."""

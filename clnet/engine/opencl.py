@@ -82,10 +82,6 @@ class OpenCLEngine:
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
         self.options = (QUIET, "-cl-fp32-correctly-rounded-divide-sqrt") if device.kind == "gpu" and _rounds_division(device) else (QUIET,)
-        if device.runtime == "pocl":
-            self.options = (*self.options, "-DUNALIGNED_HALVES_BY_LANE")
-        if device.inline_ptx and device.compute_capability >= 80:  # bfloat16 is known from there on
-            self.options = (*self.options, "-DROUND_BY_PTX")
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None

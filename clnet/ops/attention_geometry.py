@@ -104,7 +104,7 @@ def _tiles(device: Any, kernel: str) -> Any:
 
 def _room(device: Any) -> int:
     """Bytes of local memory of a work-group. What NVIDIA reports is what arguments may take; arrays of a kernel may be larger."""
-    return 99 * 1024 if device.inline_ptx and device.compute_capability >= 80 else int(device.local_memory)
+    return 99 * 1024 if device.ampere else int(device.local_memory)
 
 
 def _fits(device: Any, kernel: str, d: int, e: int, ri: int, la: int, lb: int) -> bool:

@@ -9,9 +9,8 @@ import math
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_tensor_geometry import HOPPER, NARROW
+from .matmul_tensor_geometry import NARROW
 
-AMPERE = 80  # mma.sync with bfloat16 and asynchronous copies begin there
 FEATURES = (32, 64, 128)
 PIECE = 8  # elements of 16 bytes
 AXES = {"q": "NHTD", "k": "NHSD", "v": "NHSE", "g": "NHTE"}
@@ -33,8 +32,7 @@ def suits(device: Any, operands: dict[str, Any], scale: float, precision: str, n
     ours = [o for name, o in operands.items() if name in AXES]
     arithmetic = NARROW.get(narrow, precision)
     fits = {o.dtype for o in ours} == {narrow or "float32"} and "mask" not in operands and all(o.shape[3] in FEATURES and math.prod(o.shape) for o in ours)
-    able = device.inline_ptx and device.compute_capability >= AMPERE
-    return arithmetic if able and fits and scale > 0 and arithmetic in NARROW.values() else ""
+    return arithmetic if device.ampere and fits and scale > 0 and arithmetic in NARROW.values() else ""
 
 
 def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str, Any], passes: list[tuple[str, int, int, dict[str, Any]]],
@@ -58,7 +56,7 @@ def stages(device: Any, kernel: str, operands: dict[str, Any], macros: dict[str,
         common.update({f"{name.upper()}_{axis}": s for axis, s in zip(AXES[name], strides, strict=True)})
     widest = max(operands["q"].shape[3], operands["v"].shape[3])
     for entry, length, heads, more in passes:
-        hopper = tiles.get(f"hopper {entry} {widest}") if device.compute_capability == HOPPER else None
+        hopper = tiles.get(f"hopper {entry} {widest}") if device.hopper else None
         names, file = (("WARPS", "BN", "STAGES"), "attention_wgmma.cl") if hopper else (("WARPS", "MI", "BN", "STAGES", "HOLD"), "attention_tensor.cl")
         shape = dict(zip(names, hopper or tiles[f"{entry} {widest}"], strict=False))
         rows = 16 * shape["WARPS"] * shape.get("MI", 1)

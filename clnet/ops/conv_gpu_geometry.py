@@ -11,7 +11,6 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import conv_winograd, conv_winograd_products
-from .matmul_geometry import local_memory
 from .matmul_gpu_geometry import TUNED as PRODUCTS
 from .matmul_gpu_geometry import Tile, duration, fits
 
@@ -150,7 +149,7 @@ def _table(device: Any) -> tuple[Any, ...]:
 
 def _limits(device: Any) -> tuple[int, int, int, bool]:
     """Compute units, bytes of local memory, items of a work-group, whether the memory system copies to local memory."""
-    return device.compute_units, local_memory(device), device.max_work_group, device.inline_ptx and device.compute_capability >= 80
+    return device.compute_units, device.largest_local, device.max_work_group, device.ampere
 
 
 @lru_cache(4096)

@@ -12,8 +12,7 @@ from math import ceil, prod
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_geometry import local_memory
-from .matmul_tensor_geometry import NARROW, hopper
+from .matmul_tensor_geometry import NARROW
 
 FILE = "conv_wgmma.cl"
 TUNED: dict[str, Any] = dict(
@@ -84,7 +83,7 @@ def _text(values: Iterable[Any]) -> str:
 def _kind(device: Any, x: Any, precision: str) -> str | None:
     """The arithmetic that tensor cores give here, or None."""
     kind = NARROW.get(x.dtype) or (precision if x.dtype == "float32" and precision in ("tf32", "bf16", "fp16") else None)
-    return kind if hopper(device) else None
+    return kind if device.hopper else None
 
 
 def forward(device: Any, layout: Any, operands: Any, common: dict[str, Any], domain: tuple[int, ...], precision: str) -> Any:
@@ -99,7 +98,7 @@ def forward(device: Any, layout: Any, operands: Any, common: dict[str, Any], dom
     narrow = 2 if kind != "tf32" else 4
     line = min((32, 64, 128), key=lambda b: (_up(c, b // narrow), -b))
     blocks, sets = ceil(c / (line // narrow)), _Sets(grid)
-    tile = _tile(t, local_memory(device), o, line, sets)
+    tile = _tile(t, device.largest_local, o, line, sets)
     if tile is None:
         return None
     lines = grid.lines(n, tile["BN"], sets.most)
@@ -164,7 +163,7 @@ def weights(device: Any, layout: Any, operands: Any, n: int, groups: int, o: int
     if operands[0].dtype == "float32" and n * prod(layout.result) * o * c * prod(layout.size) < t["products"]:
         return None
     rows, k = _Rows(grid), prod(layout.size)
-    fitting = [(kb, s) for kb, s in t["sums"] if s * (kb + max(rows.lines(kb))) * 128 + 2048 <= local_memory(device)]
+    fitting = [(kb, s) for kb, s in t["sums"] if s * (kb + max(rows.lines(kb))) * 128 + 2048 <= device.largest_local]
     if not fitting or rows.count > TAPS:
         return None
     kb, stages = fitting[0]

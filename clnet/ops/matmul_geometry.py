@@ -44,14 +44,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16), "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10),
     "tile_rows": (96, 256, 512), "item": (500, 2000, 8000),
 }
-# [bytes] of local memory by NVIDIA's compute capability: the driver reports what older devices had.
-LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024}
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
-
-
-def local_memory(device: Any) -> int:
-    """[bytes] that a work-group may have in local memory, NVIDIA's driver underrated."""
-    return max(device.local_memory, LOCAL.get(device.compute_capability, 0))
 
 
 def geometry(device: Any, batch: int, m: int, n: int,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import matmul_tensor_geometry
-from .matmul_geometry import SIZE, local_memory
+from .matmul_geometry import SIZE
 
 Tile = tuple[Any, ...]
 Plan = dict[str, Any]
@@ -85,9 +85,8 @@ def partial_sums(size: int, first: int = 0) -> str:
 def _planned(device: Any, more: dict[str, Any], float32: bool, *shape: Any) -> Plan:
     """_plan with the numbers that were measured for the device, and `more`."""
     table = tuple(sorted({**TUNED, **lookup(device, "matmul"), **more}.items()))
-    copies = device.inline_ptx and device.compute_capability >= 80 and float32  # 16 bits are widened on their way, through registers
-    local = local_memory(device)
-    return _plan(table, device.compute_units, local, device.max_work_group, copies, *shape)
+    copies = device.ampere and float32  # 16 bits are widened on their way, through registers
+    return _plan(table, device.compute_units, device.largest_local, device.max_work_group, copies, *shape)
 
 
 def _common(defines: dict[str, Any], g: Plan, batch: int, sums: str, scratch: dict[str, int]) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from math import ceil
 from typing import Any
 
 from ..engine.tune import tuned as lookup
-from .matmul_geometry import local_memory
-from .matmul_tensor_geometry import ELEMENTS, NARROW, available, copies, result_macros
+from .matmul_tensor_geometry import ELEMENTS, NARROW, copies, result_macros
 
 TUNED: dict[str, Any] = dict(
     # BM BN STAGES, share of the rate
@@ -35,7 +34,7 @@ def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, prec
     x, w = operands
     m, n, k, narrow = defines["M"], defines["N"], defines["K"], x.dtype in NARROW
     t = {**TUNED, **lookup(device, "matmul_mma")}
-    if not available(device) or precision not in t or (min(m, n, k) < t["least"] and not narrow) or x.dtype == "float64":
+    if not device.ampere or precision not in t or (min(m, n, k) < t["least"] and not narrow) or x.dtype == "float64":
         return None
     rounding = not narrow and precision != "tf32"
     found = _fastest(t, device, precision, batch, m, n, k)
@@ -86,7 +85,7 @@ def _round(common: dict[str, Any], scratch: dict[str, int], operand: Any, i: int
 
 def _fastest(t: dict[str, Any], device: Any, precision: str, batch: int, m: int, n: int, k: int) -> tuple[float, Any, int] | None:
     """(time, tile, split): the shortest estimate. All units run the same number of tiles."""
-    local, depth = local_memory(device), ELEMENTS[precision]
+    local, depth = device.largest_local, ELEMENTS[precision]
     blocks, units, found = ceil(k / depth), device.compute_units, []
     for tile in t["tiles"]:
         bm, bn, in_flight, speed = tile

@@ -12,8 +12,6 @@ from typing import Any
 
 from ..engine.tune import tuned as lookup
 
-AMPERE = 80  # mma.sync, ldmatrix, cp.async from there on
-HOPPER = 90  # wgmma exists there alone
 TUNED: dict[str, Any] = dict(
     bytes=1900,     # [bytes a cycle] packing, all units together
     launch=10000,   # [cycles] one more kernel
@@ -32,21 +30,11 @@ ELEMENTS = {"fp32x3": 32, "tf32": 32, "bf16": 64, "fp16": 64}  # along k in a bl
 NARROW = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-def available(device: Any) -> bool:
-    """Whether clnet can use tensor cores there."""
-    return bool(device.inline_ptx and device.compute_capability >= AMPERE)
-
-
-def hopper(device: Any) -> bool:
-    """Whether it has wgmma, and boxes of tensors."""
-    return bool(device.inline_ptx and device.compute_capability == HOPPER)
-
-
 def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, precision: str, rival: float = math.inf) -> list[Any] | None:
     """The stages, or None where the device has no such tensor cores, the shape is too small, or `rival` cycles are fewer."""
     from . import matmul_mma_geometry
 
-    if not hopper(device):
+    if not device.hopper:
         return matmul_mma_geometry.stages(device, defines, operands, batch, precision, rival)
     x, w = operands
     m, n, k, narrow = defines["M"], defines["N"], defines["K"], x.dtype in NARROW

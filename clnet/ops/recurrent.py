@@ -15,7 +15,6 @@ from ..op import Case, composite
 from ..tensor import Tensor
 from .copy import concat, split, stack
 from .matmul import linear
-from .matmul_geometry import local_memory
 from .pointwise import arange, cast, equal, relu, sigmoid, tanh, where, zeros
 from .reduce import sum
 from .view import reshape, transpose
@@ -215,7 +214,7 @@ def _gpu_stages(device: Any, kernel: str, w: Any, batch: int, times: int, domain
     out, quads = ceil(sums / group), ceil(h / 4)
     free = min(255, REGISTERS.get(device.runtime, 0) // group) - OTHERS - 4 * each * out
     held = max(0, min(quads, free // (4 * out)))
-    local = local_memory(device) - 4 * each * (4 * quads * 4 + 2 * sums) - 64
+    local = device.largest_local - 4 * each * (4 * quads * 4 + 2 * sums) - 64
     shared = max(0, min(quads - held, local // (16 * sums)))
     streamed = quads - held - shared
     macros = dict(B=batch, H=h, TIMES=times, ROWS=each, GROUP=group, HELD=4 * held, SHARED=4 * shared, **defines)

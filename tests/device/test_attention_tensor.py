@@ -13,6 +13,7 @@ import clnet
 from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine import codegen, on
+from clnet.engine import ctypes as ct
 from clnet.engine.inspect import explain
 from clnet.ops import attention_tensor_geometry
 from clnet.spec import np_dtype
@@ -35,7 +36,7 @@ CASES = [(1, 2, 2, 65, 65, 64, 64, True), (2, 2, 1, 63, 127, 32, 64, True), (1, 
 def cores(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An engine whose device has tensor cores of its own, or (slow: a program takes minutes to compile) plays to have them."""
     profile, played = device.device, request.param == "played"
-    own = profile.inline_ptx and profile.compute_capability >= attention_tensor_geometry.AMPERE
+    own = profile.ampere
     if own and not played:
         return device
     if own or not played:
@@ -45,16 +46,17 @@ def cores(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.Monke
     from clnet.engine.opencl import OpenCLEngine
 
     original, emulated = codegen.kernel_file.__wrapped__, (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
+    bits = ct._to_bfloat16
 
     def kernel_file(name: str) -> str:
         text = emulated if name == "include/ptx.h" else original(name)
         return text.replace("    BEGIN\n    THREADS", "    BEGIN\n    EMULATE\n    THREADS")
 
     monkeypatch.setattr(codegen, "kernel_file", kernel_file)
+    monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))  # the emulation has no PTX for bfloat16's rounding either
     for name, (_, *tiles) in attention_tensor_geometry.TUNED.items():
         monkeypatch.setitem(attention_tensor_geometry.TUNED, name, (2, *tiles))
     engine = OpenCLEngine(dataclasses.replace(profile, key="tensor cores", kind="gpu", vector_width=1, inline_ptx=True, compute_capability=80))
-    engine.options = tuple(o for o in engine.options if o != "-DROUND_BY_PTX")  # the emulation has no PTX for bfloat16's rounding either
     return engine
 
 
@@ -132,7 +134,7 @@ def test_heads_that_are_views_of_one_projection(cores: Any) -> None:
 @pytest.mark.parametrize("tiles", [(2, 2, 32, 3, 0), (4, 1, 32, 2, 1), (1, 1, 64, 2, 0), (4, 32, 3), (8, 128, 2), (12, 64, 2), (8, 64, 3)], ids=str)
 def test_other_tiles(cores: Any, monkeypatch: pytest.MonkeyPatch, tiles: Any) -> None:
     hopper = tiles[1] >= 32
-    if hopper and cores.device.compute_capability != attention_tensor_geometry.HOPPER:
+    if hopper and not cores.device.hopper:
         pytest.skip("tiles of wgmma, which only Hopper has")
     for name in attention_tensor_geometry.TUNED:
         monkeypatch.setitem(attention_tensor_geometry.TUNED, name, tiles if name.startswith("hopper") == hopper else None)

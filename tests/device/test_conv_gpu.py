@@ -15,7 +15,6 @@ from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops import conv_gpu_geometry, conv_winograd_products
-from clnet.ops.matmul_geometry import local_memory
 from clnet.tensor import placeholder, tensor
 
 RNG = np.random.default_rng(11)
@@ -53,7 +52,7 @@ def player(device: Any, local: int, work_group: int, real: int | None = None) ->
     """The GPU itself where it has `real` (None: `local`) bytes of local memory, or an engine over this CPU as a GPU with `local`."""
     profile = device.device
     if profile.kind == "gpu":
-        if local_memory(profile) < (local if real is None else real):
+        if profile.largest_local < (local if real is None else real):
             pytest.skip(f"the kernel needs {local} bytes of local memory")
         return device
     if profile.runtime != "intel":

@@ -13,7 +13,6 @@ from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
 from clnet.engine.reference import NumpyEngine
 from clnet.ops import conv_tensor_geometry
-from clnet.ops.matmul_tensor_geometry import hopper
 
 # |error| / |result| (Frobenius, against float64 of the operands as they are): what rounding 16-bit results, or float32 operands, costs
 ROUNDING = {"bfloat16": 3e-3, "float16": 4e-4, "bf16": 4e-3, "fp16": 6e-4, "tf32": 6e-4, "fp32": 1e-6}
@@ -104,7 +103,7 @@ def test_the_wish_is_part_of_the_record(device: Any, always_tensor_cores: None) 
         y = F.conv(x, w, padding=1)
     assert y.attrs["precision"] == "tf32" and "precision" not in F.conv(x, w, padding=1).attrs
     assert {g.attrs.get("precision") for g in gradients(y, [x, w], clnet.tensor(np.ones(y.shape, np.float32)))} == {"tf32"}
-    assert ("tf32 on tensor cores" in repr(explain(y))) == hopper(device.device)
+    assert ("tf32 on tensor cores" in repr(explain(y))) == device.device.hopper
 
 
 def test_nan_stays_where_it_is(device: Any) -> None:
