@@ -24,25 +24,20 @@
 #define LIST_64 LIST_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define LIST_128 LIST_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
     ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-// y = (keep: y +) x tileT, 64 rows, n columns, 16 elements along the features; y += a tile, a in registers
-#define FROM_LOCAL_32(y, x_at, tile_at, keep) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32" SHAPE " {" LIST_32 "}, %16, %17, p, 1, 1, 0, 0; }" \
-                 : SUMS_32(y) : "l"(x_at), "l"(tile_at), "r"((uint)(keep)));
-#define FROM_REGISTERS_32(y, a, tile_at) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32" SHAPE " {" LIST_32 "}, {%16, %17, %18, %19}, %20, p, 1, 1, 1; }" \
-                 : SUMS_32(y) : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(tile_at), "r"(1u));
-#define FROM_LOCAL_64(y, x_at, tile_at, keep) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64" SHAPE " {" LIST_64 "}, %32, %33, p, 1, 1, 0, 0; }" \
-                 : SUMS_64(y) : "l"(x_at), "l"(tile_at), "r"((uint)(keep)));
-#define FROM_REGISTERS_64(y, a, tile_at) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64" SHAPE " {" LIST_64 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }" \
-                 : SUMS_64(y) : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(tile_at), "r"(1u));
-#define FROM_LOCAL_128(y, x_at, tile_at, keep) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128" SHAPE " {" LIST_128 "}, %64, %65, p, 1, 1, 0, 0; }" \
-                 : SUMS_128(y) : "l"(x_at), "l"(tile_at), "r"((uint)(keep)));
-#define FROM_REGISTERS_128(y, a, tile_at) \
-    asm volatile("//@{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128" SHAPE " {" LIST_128 "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1; }" \
-                 : SUMS_128(y) : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(tile_at), "r"(1u));
+// y = (keep: y +) x tileT, 64 rows, n columns, 16 elements along the features; y += a tile, a in registers. Sums are the first operands: the
+// numbers of the others follow from n.
+#define PRODUCT(n, x, tile, keep, more) "//@{ .reg .pred p; setp.ne.b32 p, %" #keep ", 0; wgmma.mma_async.sync.aligned.m64n" #n SHAPE " {" LIST_##n "}, " x ", %" #tile ", p, 1, 1" more "; }"
+#define FROM_LOCAL(n, x, tile, last, y, x_at, tile_at, keep) \
+    asm volatile(PRODUCT(n, "%" #x, tile, last, ", 0, 0") : SUMS_##n(y) : "l"(x_at), "l"(tile_at), "r"((uint)(keep)));
+#define FROM_REGISTERS(n, a0, a1, a2, a3, tile, last, y, a, tile_at) \
+    asm volatile(PRODUCT(n, "{%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}", tile, last, ", 1") \
+                 : SUMS_##n(y) : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(tile_at), "r"(1u));
+#define FROM_LOCAL_32(y, x_at, tile_at, keep) FROM_LOCAL(32, 16, 17, 18, y, x_at, tile_at, keep)
+#define FROM_LOCAL_64(y, x_at, tile_at, keep) FROM_LOCAL(64, 32, 33, 34, y, x_at, tile_at, keep)
+#define FROM_LOCAL_128(y, x_at, tile_at, keep) FROM_LOCAL(128, 64, 65, 66, y, x_at, tile_at, keep)
+#define FROM_REGISTERS_32(y, a, tile_at) FROM_REGISTERS(32, 16, 17, 18, 19, 20, 21, y, a, tile_at)
+#define FROM_REGISTERS_64(y, a, tile_at) FROM_REGISTERS(64, 32, 33, 34, 35, 36, 37, y, a, tile_at)
+#define FROM_REGISTERS_128(y, a, tile_at) FROM_REGISTERS(128, 64, 65, 66, 67, 68, 69, y, a, tile_at)
 #define SETTLE(y, n) asm volatile("" : CAT(SUMS_, n)(y));    // what is done with sums stays on its side of what waits for them
 #define PIN(a) asm volatile("" : "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]));
 
