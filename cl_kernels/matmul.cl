@@ -55,29 +55,8 @@
 #ifndef COLS_PACKED
 #define COLS_PACKED 1           // 0: read the columns' operand where it lies (contiguous along j, few rows to reuse it)
 #endif
-#ifndef SWAP
-#define SWAP 0                  // 1: rows are n, columns are m
-#endif
 
-#if SWAP
-#define ROWS N
-#define COLS M
-#define ROW_OPERAND (w + W_BATCH(batch))
-#define COL_OPERAND (x + X_BATCH(batch))
-#define ROW_I W_N
-#define ROW_K W_K
-#define COL_J X_M
-#define COL_K X_K
-#else
-#define ROWS M
-#define COLS N
-#define ROW_OPERAND (x + X_BATCH(batch))
-#define COL_OPERAND (w + W_BATCH(batch))
-#define ROW_I X_M
-#define ROW_K X_K
-#define COL_J W_N
-#define COL_K W_K
-#endif
+#include "include/operands.h"
 
 #ifndef X_KIND
 #define X_KIND SAME             // how both operands are stored (vector.h); other than SAME with ROWS_PACKED and COLS_PACKED alone

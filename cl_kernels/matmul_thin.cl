@@ -7,16 +7,12 @@
 //   limited by memory. The matrix is w (SWAP 0: rows are m, columns n) or x (SWAP 1: rows are n, columns m). Each item keeps the sums of all
 //   ROWS for VJ columns and walks down k in steps of LANES_K * VK; LANES_K partial sums are then added through local memory, in order.
 //   VK > 1 where the matrix is contiguous along k, else VJ is 4 where it is along its columns and aligned. Local memory LANES_K * LANES_J * VJ elements.
-//
 
 #ifndef SPLIT
 #define SPLIT 1                 // parts of K
 #endif
 #ifndef K_PART
 #define K_PART K                // their size, a multiple of VK
-#endif
-#ifndef SWAP
-#define SWAP 0                  // 1: the matrix is x
 #endif
 #ifndef LANES_K
 #define LANES_K 8
@@ -30,11 +26,9 @@
 #ifndef VK
 #define VK 1                    // steps along k of an item: 4 aligned ones are loaded at once where it is contiguous along k
 #endif
-
 #ifndef ROWS_WIDE
 #define ROWS_WIDE 0             // 1: all lines of the other operand begin as its first
 #endif
-
 #ifndef X_KIND
 #define X_KIND SAME             // how the operands are stored (vector.h)
 #endif
@@ -42,29 +36,15 @@
 #define W_KIND SAME
 #endif
 
+#include "include/operands.h"
+
 #if SWAP
-#define ROWS N
-#define COLS M
-#define ROW_OPERAND (w + W_BATCH(batch))
-#define COL_OPERAND (x + X_BATCH(batch))
-#define ROW_I W_N
-#define ROW_K W_K
-#define COL_J X_M
-#define COL_K X_K
 #define COL_ALIGN X_ALIGN
 #define COL_KIND X_KIND
 #define ROW_KIND W_KIND
 #define ROW_ALIGN W_ALIGN
 #define RESULT_IJ(i, j, v) RESULT(batch, (j), (i), v);
 #else
-#define ROWS M
-#define COLS N
-#define ROW_OPERAND (x + X_BATCH(batch))
-#define COL_OPERAND (w + W_BATCH(batch))
-#define ROW_I X_M
-#define ROW_K X_K
-#define COL_J W_N
-#define COL_K W_K
 #define COL_ALIGN W_ALIGN
 #define COL_KIND W_KIND
 #define ROW_KIND X_KIND
