@@ -43,7 +43,7 @@ def report(*, test: bool = False) -> str:
     return "\n\n".join(parts)
 
 
-def _version(package: str) -> str:
+def version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -52,7 +52,7 @@ def _version(package: str) -> str:
 
 def _system() -> str:
     lines = [f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"]
-    lines += [f"  {package:<26} {_version(package)}" for package in PACKAGES]
+    lines += [f"  {package:<26} {version(package)}" for package in PACKAGES]
     lines += [f"  {name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
     return "\n".join(lines)
 
@@ -124,16 +124,16 @@ def _pip_runtimes() -> bool:
 def _remedies() -> list[str]:
     runtimes = {device.runtime for device in devices()}
     remedies = []
-    if _version("pyopencl") == "not installed":
+    if version("pyopencl") == "not installed":
         remedies.append("pyopencl is missing: pip install pyopencl")
     if runtimes == {"numpy"}:
         remedies.append(f"no OpenCL device: {_how_to_get_one()}")
-    elif _pip_runtimes() and "intel" not in runtimes and _version("intel-opencl-rt") != "not installed":
+    elif _pip_runtimes() and "intel" not in runtimes and version("intel-opencl-rt") != "not installed":
         remedies.append(
             "Intel's runtime is installed but not listed: restart the kernel and import clnet before pyopencl"
         )
     remedies += [cure for node, runtime, cure in GPU_NODES if os.path.exists(node) and runtime not in runtimes]
-    if _version("pocl-binary-distribution") != "not installed" and "pocl" not in runtimes:
+    if version("pocl-binary-distribution") != "not installed" and "pocl" not in runtimes:
         remedies.append("PoCL is installed but not listed: restart the kernel; if it stays away, rm -r ~/.cache/pocl")
     problem = Store(cache_root() / "programs").problem
     if problem:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from .schema import nodes
 from .spec import Spec, dtype_name
 from .state import carry
 from .summary import Summary, summarize
+from .tensor import walk
 
 __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
 
@@ -356,7 +358,9 @@ def Model(inputs: Any, outputs: Any) -> Graph:
         names[id(s)] = _fresh(s.name or "input", used)
     nodes: list[Node] = []
     by_use: dict[int, str] = {}
-    for s in _walk(outputs, names):
+    for s in walk(outputs, lambda s: id(s) in names, attrgetter("parents")):
+        if id(s) in names:
+            continue
         if s.layer is None:
             raise ConfigError(f"Model: expected all inputs in the list; got results that depend on {s!r} too.")
         if id(s.use) not in by_use:
@@ -364,22 +368,6 @@ def Model(inputs: Any, outputs: Any) -> Graph:
             nodes.append(Node(by_use[id(s.use)], s.layer, tuple(names[id(p)] for p in s.parents)))
         names[id(s)] = by_use[id(s.use)] + (f":{s.output}" if s.output else "")
     return Graph(inputs={names[id(s)]: s.spec for s in inputs}, nodes=nodes, outputs=[names[id(s)] for s in outputs])
-
-
-def _walk(outputs: list[Symbol], known: dict[int, str]) -> list[Symbol]:
-    """Every symbol the outputs depend on, parents first, inputs left out."""
-    order: list[Symbol] = []
-    seen = set(known)
-    stack = [(s, False) for s in reversed(outputs)]
-    while stack:
-        s, ready = stack.pop()
-        if ready:
-            order.append(s)
-        elif id(s) not in seen:
-            seen.add(id(s))
-            stack.append((s, True))
-            stack.extend((p, False) for p in reversed(s.parents))
-    return order
 
 
 def _fresh(name: str, used: set[str]) -> str:

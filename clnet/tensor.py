@@ -7,7 +7,8 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from .errors import ShapeError
 from .op import OPS, Op
 from .precision import autocast, stored_dtype
 from .spec import Spec, dtype_name, np_dtype, promote
+
+Node = TypeVar("Node")
 
 
 class Operators:
@@ -223,9 +226,9 @@ def record_as_given(op: Op, tensors: tuple[Tensor, ...], attrs: dict[str, Any]) 
     return t
 
 
-def walk(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) -> list[Tensor]:
-    """Every tensor the roots depend on, inputs first. Iterative: a long RNN must not meet the recursion limit."""
-    order: list[Tensor] = []
+def walk(roots: Iterable[Node], stop: Callable[[Node], bool] | None = None, inputs: Callable[[Any], Any] = attrgetter("inputs")) -> list[Node]:
+    """Every tensor (or what has other `inputs`) the roots depend on, inputs first. Iterative: a long RNN must not meet the recursion limit."""
+    order: list[Node] = []
     seen: set[int] = set()
     stack = [(r, False) for r in reversed(list(roots))]
     while stack:
@@ -236,7 +239,7 @@ def walk(roots: Iterable[Tensor], stop: Callable[[Tensor], bool] | None = None) 
             seen.add(id(t))
             stack.append((t, True))
             if not (stop and stop(t)):
-                stack.extend((i, False) for i in reversed(t.inputs))
+                stack.extend((i, False) for i in reversed(inputs(t)))
     return order
 
 

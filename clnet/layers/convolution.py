@@ -16,6 +16,17 @@ from .fields import Act, Amount, Padding, Size
 from .normalisation import BatchNorm
 
 
+def _check_windows(layer: Any, axes: int = 2) -> None:
+    for name in ("kernel_size", "stride", "dilation"):
+        per_axis(type(layer).__name__, name, getattr(layer, name), axes, 1)
+
+
+def _check_groups(layer: Any) -> None:
+    if layer.out_channels % layer.groups or (layer.in_channels or 0) % layer.groups:
+        raise ConfigError(f"{type(layer).__name__}: expected channels that are multiples of groups = {layer.groups}; "
+                          f"got {layer.in_channels} in, {layer.out_channels} out.")
+
+
 class _Conv(Layer):
     """y[n, o, p] = act(b[o] + Σ over c, k of W[o, c, k] · x[n, c, p · stride + k · dilation − padding])"""
 
@@ -31,11 +42,8 @@ class _Conv(Layer):
     activation: Act = field(None, doc="name of the function applied last; None: identity")
 
     def validate(self) -> None:
-        who = type(self).__name__
-        for name in ("kernel_size", "stride", "dilation"):
-            per_axis(who, name, getattr(self, name), self.axes, 1)
-        if self.out_channels % self.groups or (self.in_channels or 0) % self.groups:
-            raise ConfigError(f"{who}: expected channels that are multiples of groups = {self.groups}; got {self.in_channels} in, {self.out_channels} out.")
+        _check_windows(self, self.axes)
+        _check_groups(self)
 
     def weight_shape(self) -> tuple[int, ...]:
         self.validate()
@@ -133,9 +141,7 @@ class ConvTranspose2d(Layer):
     def validate(self) -> None:
         for name, least in (("kernel_size", 1), ("stride", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
             per_axis(type(self).__name__, name, getattr(self, name), 2, least)
-        if self.out_channels % self.groups or (self.in_channels or 0) % self.groups:
-            raise ConfigError(f"ConvTranspose2d: expected channels that are multiples of groups = {self.groups}; "
-                              f"got {self.in_channels} in, {self.out_channels} out.")
+        _check_groups(self)
 
     def setup(self, new: New) -> None:
         self.validate()
@@ -160,8 +166,7 @@ class _Separable(Layer):
     signature = "N in_channels H W -> N out_channels H2 W2"
 
     def validate(self) -> None:
-        for name in ("kernel_size", "stride", "dilation"):
-            per_axis(type(self).__name__, name, getattr(self, name), 2, 1)
+        _check_windows(self)
 
     def weights(self, new: New, multiplier: int, bias: bool) -> None:
         inner, kernel = (self.in_channels or 0) * multiplier, per_axis("kernel", "kernel_size", self.kernel_size, 2, 1)
@@ -255,12 +260,10 @@ class DeformConv2d(Layer):
                       offset_std=0.2), [(2, 4, 3, 4)])]
 
     def validate(self) -> None:
-        for name in ("kernel_size", "stride", "dilation"):
-            per_axis(type(self).__name__, name, getattr(self, name), 2, 1)
-        c = self.in_channels or 0
-        if self.out_channels % self.groups or c % self.groups or c % self.offset_groups:
-            raise ConfigError(f"DeformConv2d: expected channels that are multiples of groups = {self.groups}, and {c} input channels of "
-                              f"offset_groups = {self.offset_groups}; got {c} in, {self.out_channels} out.")
+        _check_windows(self)
+        _check_groups(self)
+        if (self.in_channels or 0) % self.offset_groups:
+            raise ConfigError(f"DeformConv2d: expected input channels that are a multiple of offset_groups = {self.offset_groups}; got {self.in_channels}.")
 
     def setup(self, new: New) -> None:
         self.validate()

@@ -34,6 +34,12 @@ def _shape(value: Any) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value or 0,)
 
 
+def _keep(layer: Any, mean: Any, var: Any) -> None:
+    """running ← (1 − momentum) · running + momentum · batch"""
+    for running, batch in ((layer.running_mean, mean), (layer.running_var, var)):
+        running.assign((1 - layer.momentum) * running + layer.momentum * batch)
+
+
 class BatchNorm(Layer):
     """y = γ_c · (x − μ_c) / √(σ_c² + ε) + β_c: in training μ, σ² of the batch (biased), in evaluation the running ones
 
@@ -63,9 +69,7 @@ class BatchNorm(Layer):
             return batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps)
         y, mean, var = batch_norm_train(x, self.weight, self.bias, self.eps)
         if self.track_running_stats:
-            keep, take = 1 - self.momentum, self.momentum
-            self.running_mean.assign(keep * self.running_mean + take * F.detach(mean))
-            self.running_var.assign(keep * self.running_var + take * F.detach(var))
+            _keep(self, F.detach(mean), F.detach(var))
         return y
 
 
@@ -182,9 +186,8 @@ class InstanceNorm(Layer):
         if self.track_running_stats and not self.training:
             return batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps)
         if self.track_running_stats:
-            fixed, axes, keep, take = F.detach(x), tuple(range(2, x.ndim)), 1 - self.momentum, self.momentum
-            self.running_mean.assign(keep * self.running_mean + take * F.mean(F.mean(fixed, axes), 0))
-            self.running_var.assign(keep * self.running_var + take * F.mean(F.var(fixed, axes, ddof=1), 0))
+            fixed, axes = F.detach(x), tuple(range(2, x.ndim))
+            _keep(self, F.mean(F.mean(fixed, axes), 0), F.mean(F.var(fixed, axes, ddof=1), 0))
         return group_norm(x, x.shape[1], self.weight, self.bias, self.eps)
 
 

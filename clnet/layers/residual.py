@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from .. import ops as F
@@ -20,6 +21,18 @@ FEATURES = "N num_features H W -> N num_features H W"
 def conv_norm(c: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> tuple[Conv2d, BatchNorm]:
     """A convolution without bias that keeps the size (over stride), and the normalisation behind it."""
     return Conv2d(c, out, kernel, stride, kernel // 2, groups=groups, bias=False), BatchNorm(out)
+
+
+def shortcut(c: int, out: int, stride: int) -> tuple[Layer, ...]:
+    """What leads past a block: nothing, or a 1×1 convolution where the shape changes."""
+    return conv_norm(c, out, 1, stride) if stride != 1 or c != out else ()
+
+
+def through(layers: Iterable[Layer], x: Any) -> Any:
+    """One after the other."""
+    for layer in layers:
+        x = layer(x)
+    return x
 
 
 class BasicBlock(Layer):
@@ -42,15 +55,13 @@ class BasicBlock(Layer):
         c, out = self.in_channels or 0, self.out_channels
         self.conv1, self.bn1 = conv_norm(c, out, 3, self.stride)
         self.conv2, self.bn2 = conv_norm(out, out, 3)
-        self.downsample = conv_norm(c, out, 1, self.stride) if self.stride != 1 or c != out else ()
+        self.downsample = shortcut(c, out, self.stride)
         if self.zero_init_residual:
             self.bn2.weight = new.zeros(out, role="normalization")
 
     def forward(self, x: Any) -> Any:
-        y, short = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))), x
-        for layer in self.downsample:
-            short = layer(short)
-        return F.relu(y + short)
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + through(self.downsample, x))
 
 
 class BottleneckBlock(Layer):
@@ -76,15 +87,13 @@ class BottleneckBlock(Layer):
         self.conv1, self.bn1 = conv_norm(c, base)
         self.conv2, self.bn2 = conv_norm(base, base, 3, self.stride)
         self.conv3, self.bn3 = conv_norm(base, out)
-        self.downsample = conv_norm(c, out, 1, self.stride) if self.stride != 1 or c != out else ()
+        self.downsample = shortcut(c, out, self.stride)
         if self.zero_init_residual:
             self.bn3.weight = new.zeros(out, role="normalization")
 
     def forward(self, x: Any) -> Any:
-        y, short = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))), x
-        for layer in self.downsample:
-            short = layer(short)
-        return F.relu(self.bn3(self.conv3(y)) + short)
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + through(self.downsample, x))
 
 
 class SqueezeExcitation(Layer):
@@ -259,7 +268,4 @@ class RRDB(ResidualDenseBlock):
         self.rdb = [ResidualDenseBlock(*own) for _ in range(3)]
 
     def forward(self, x: Any) -> Any:
-        y = x
-        for block in self.rdb:
-            y = block(y)
-        return x + self.residual_scale * y
+        return x + self.residual_scale * through(self.rdb, x)

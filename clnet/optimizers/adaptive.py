@@ -13,7 +13,7 @@ from ..config import field, fraction, positive
 from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
-from .first_order import decayed
+from .first_order import decayed, moments
 
 
 class RMSprop(Optimizer):
@@ -153,8 +153,7 @@ class Nadam(Optimizer):
         return {"mean": following / (1 - product * following), "now": (1 - now) / (1 - product), "s": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = self.b2 * s.v + (1 - self.b2) * g * g
+        moments(self.b1, self.b2, g, s)
         return w - h.lr * (h.mean * s.m + h.now * g) / (F.sqrt(s.v * h.s) + self.eps)
 
 
@@ -181,8 +180,7 @@ class RAdam(Optimizer):
         return {"plain": 0.0, "adapted": r * math.sqrt((now - 4) * (now - 2) * last / ((last - 4) * (last - 2) * now) * (1 - forgotten))}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = self.b2 * s.v + (1 - self.b2) * g * g
+        moments(self.b1, self.b2, g, s)
         return w - h.lr * s.m * (h.plain + h.adapted / (F.sqrt(s.v) + self.eps))
 
 

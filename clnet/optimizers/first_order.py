@@ -16,6 +16,12 @@ def decayed(w: Tensor, g: Tensor, h: Scalars) -> Tensor:
     return g + h.decay * w if h.decay else g
 
 
+def moments(b1: float, b2: float, g: Tensor, s: Memory) -> None:
+    """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²"""
+    s.m = b1 * s.m + (1 - b1) * g
+    s.v = b2 * s.v + (1 - b2) * g * g
+
+
 class SGD(Optimizer):
     """g ← g + λw;  b ← μb + (1 − τ)g (b = g at t = 1);  w ← w − η(g + μb with Nesterov, else b).
 
@@ -154,8 +160,8 @@ class Adam(Optimizer):
 
     def adapted(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         """w after the step along the mean gradient over the root of the mean square."""
-        s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = v = self.b2 * s.v + (1 - self.b2) * g * g
+        moments(self.b1, self.b2, g, s)
+        v = s.v
         if self.amsgrad:
             s.vmax = v = F.maximum(s.vmax, v)
         return w - h.lr * (s.m * h.r) / (F.sqrt(v * h.s) + self.eps)

@@ -9,6 +9,7 @@ from ..config import field, fraction, positive
 from ..state import Parameter
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
+from .first_order import moments
 
 PLAIN = ("bias", "normalization")
 
@@ -84,8 +85,7 @@ class LAMB(_LayerWise):
         return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
-        s.m = self.b1 * s.m + (1 - self.b1) * g
-        s.v = self.b2 * s.v + (1 - self.b2) * g * g
+        moments(self.b1, self.b2, g, s)
         u, decay = (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps), self.decay(h)
         u = u + decay * w if decay else u
         if h.section.kind == "plain":

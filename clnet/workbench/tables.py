@@ -8,11 +8,11 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from .. import errors
+from ..doctor import version
 from . import catalog
 from .status import ASPECTS, NO, NONE, PARTIAL, YES
 
@@ -26,13 +26,6 @@ forward, backward: values and gradients on the device against the float64 refere
 update: steps of an optimizer change every parameter, to what the reference gets. resident: nothing went to the host, no op ran there.
 parity: all of these, and values of an independent library. deterministic: two runs, equal bits. fp16: float16 inputs within tolerance.
 kernels, time: launches and median of one recorded step (forward, backward, update) of the smallest example."""
-
-
-def version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def versions() -> str:
