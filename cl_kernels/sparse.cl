@@ -27,6 +27,13 @@ INLINE size_t place_of(long i, const size_t n) {
 
 #include "include/share.h"
 
+// sum += term for the entries e of row v, in columns c
+#define ADD(sum, term)                                                                                     \
+    for (size_t p = at[v]; p < at[v + 1]; p++) {                                                           \
+        const size_t e = order[p], c = place_of(column[e], COLUMNS);                                       \
+        if (c < COLUMNS) sum += term;                                                                      \
+    }
+
 __kernel void product(PARAMS) {
     BEGIN
     __global const uint* restrict order = ORDER(FROM);
@@ -35,10 +42,7 @@ __kernel void product(PARAMS) {
     const size_t i = get_global_id(0), d = i % WIDTH, v = i / WIDTH;
     if (v >= ROWS) return;
     T sum = 0;
-    for (size_t p = at[v]; p < at[v + 1]; p++) {
-        const size_t e = order[p], c = place_of(column[e], COLUMNS);
-        if (c < COLUMNS) sum += values[e] * x[c * WIDTH + d];
-    }
+    ADD(sum, values[e] * x[c * WIDTH + d])
     EPILOGUE(v, d, sum);
 #else
     const size_t work = at[ROWS] + (size_t)ROWS, t = get_global_id(0);
@@ -59,19 +63,13 @@ __kernel void product(PARAMS) {
         }
         for (; d + VW <= d1; d += VW) {
             VT sum = VSPLAT(0);
-            for (size_t p = at[v]; p < at[v + 1]; p++) {
-                const size_t e = order[p], c = place_of(column[e], COLUMNS);
-                if (c < COLUMNS) sum += VSPLAT(values[e]) * VLOAD(x + c * WIDTH + d);
-            }
+            ADD(sum, VSPLAT(values[e]) * VLOAD(x + c * WIDTH + d))
             EPILOGUE_V(v, d, sum);
         }
 #endif
         for (; d < d1; d++) {
             T sum = 0;
-            for (size_t p = at[v]; p < at[v + 1]; p++) {
-                const size_t e = order[p], c = place_of(column[e], COLUMNS);
-                if (c < COLUMNS) sum += values[e] * x[c * WIDTH + d];
-            }
+            ADD(sum, values[e] * x[c * WIDTH + d])
             EPILOGUE(v, d, sum);
         }
     }
