@@ -15,6 +15,7 @@
 //   RMS_NORM_PARAMETERS        sum over rows g xh                             g x          in two stages
 //   CROSS_ENTROPY              ln sum e^(x - max x) - sum q (x - max x)                           x labels     one value a row
 //   CROSS_ENTROPY_SLOPE        softmax(x) - q                                 x labels
+//   CROSS_ENTROPY_AND_SLOPE    the slope, and also the value a row            x labels
 //   SOFT_CROSS_ENTROPY         sum q (ln sum e^x - x)                         x q          one value a row
 //   q = (1 - SMOOTHING) onehot(label) + SMOOTHING / N; 0 where label == IGNORE, NaN where the label is no class.
 //
@@ -23,6 +24,7 @@
 //
 // The generator prepends include/vector.h and PARAMS, BEGIN (pointers of the operands' names), T, VW, ROWS, N and
 //   EPILOGUE(r, j, v), EPILOGUE_V(r, j, v)   store one element or VW of them (CROSS_ENTROPY: EPILOGUE(r, v))
+//   EPILOGUE_ALSO(r, v)                      stores the value beside the slope
 //
 // Kernel `rows`: grid (ceil(ROWS / CHUNK)), local size 1: a work-item owns CHUNK rows and walks each in vectors of VW;
 //   exponentials are kept in private memory where a row fits KEEP elements, else computed again.
@@ -85,7 +87,7 @@
         for (; j < N; ++j) { LOADS(T, SCALAR_OF) const T e_ = (TERM); STORE(r, j, (VALUE)); } }
 #endif
 
-#if KIND == CROSS_ENTROPY_SLOPE
+#if WITH_SLOPE
 // One branch a vector, taken once a row.
 INLINE VT less_target(VT v, const size_t j, const size_t at) {
     v -= LOW;

@@ -118,7 +118,7 @@ INLINE T neighbour(T v, const uint apart) {
 #define ONCE if (mine && l == 0)
 #define SKIP(c) 0
 
-#if KIND == CROSS_ENTROPY_SLOPE
+#if WITH_SLOPE
 INLINE VT less_target(VT v, const size_t j, const size_t at) {
     v -= LOW;
     UNROLL for (int i = 0; i < VW; ++i) ((T*)&v)[i] -= j + i == at ? HIGH : (T)(0);

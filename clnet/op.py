@@ -69,6 +69,9 @@ class Op:
     spreads: tuple[str, ...] = ()
     # (specs of the operands, of the result, attributes) -> additions and products of a call; None: `cost` an element.
     work: Callable[..., float] | None = None
+    # An op of the same operands and attributes, and the launch of a kernel that computes both.
+    twin: Op | None = None
+    launch_both: Callable[..., Any] | None = None
 
     @property
     def has_gradient(self) -> bool:
@@ -94,6 +97,18 @@ class Op:
         """Attaches the geometry of the .cl kernel: (device, operands, **attrs) -> list of Stage, or None if unsuited."""
         self.launch = fn
         return fn
+
+    def deflaunch_with(self, twin: Op) -> Callable[..., Any]:
+        """Attaches a kernel that computes this op and `twin`, of the same operands and attributes, in one pass, for graphs that hold both.
+
+        As deflaunch; Stage.also are the coordinates of the twin's result, whose size must be another.
+        """
+
+        def attach(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.twin, self.launch_both = twin, fn
+            return fn
+
+        return attach
 
     def flops(self, operands: Sequence[Spec], result: Spec, attrs: Mapping[str, Any]) -> float:
         """Additions and products of a call; a function (exp, tanh) counts as `cost` says."""

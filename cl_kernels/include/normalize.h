@@ -17,6 +17,7 @@
 #define CROSS_ENTROPY 13
 #define CROSS_ENTROPY_SLOPE 14
 #define SOFT_CROSS_ENTROPY 15
+#define CROSS_ENTROPY_AND_SLOPE 16
 
 #ifndef KIND
 #define KIND SOFTMAX
@@ -43,6 +44,8 @@
 #define IGNORE (-100)
 #endif
 
+#define WITH_SLOPE (KIND == CROSS_ENTROPY_SLOPE || KIND == CROSS_ENTROPY_AND_SLOPE)
+
 #if VW == 1
 #define EPILOGUE_V EPILOGUE
 #endif
@@ -68,7 +71,7 @@
 #endif
 
 // --- READS(R, TYPE, LOAD): what a kind's passes read at column j of row r, LATE what only its results need
-#if KIND == SOFTMAX || KIND == LOG_SOFTMAX || KIND == STANDARDIZE || KIND == LAYER_NORM || KIND == RMS_NORM || KIND == CROSS_ENTROPY || KIND == CROSS_ENTROPY_SLOPE
+#if KIND == SOFTMAX || KIND == LOG_SOFTMAX || KIND == STANDARDIZE || KIND == LAYER_NORM || KIND == RMS_NORM || KIND == CROSS_ENTROPY || WITH_SLOPE
 #define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j))
 #elif KIND == SOFTMAX_GRADIENT || KIND == LOG_SOFTMAX_GRADIENT
 #define READS(R, TYPE, LOAD) R(TYPE, gv, LOAD(G_KIND, g + r * N + j)) R(TYPE, yv, LOAD(Y_KIND, y + r * N + j))
@@ -109,7 +112,7 @@
 #define LABEL const long label = labels[r]; const bool known = label >= 0 && label < N; const size_t at = known ? label : 0;
 
 // STORE takes the target off an exponential on its way out.
-#if KIND == CROSS_ENTROPY_SLOPE
+#if WITH_SLOPE
 #define LOW ((T)(SMOOTHING) / N)
 #define HIGH (1 - (T)(SMOOTHING))
 #define STORE_V(r, j, v) EPILOGUE_V(r, j, less_target(v, j, at))
@@ -141,17 +144,26 @@
 #define ROW RMS OUT(gv * ((T)(EPS) * rs * rs * rs))          // 1 - xh^2 = EPS r^2, without the difference
 #elif KIND == RMS_NORM_GRADIENT
 #define ROW SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
-#elif KIND == CROSS_ENTROPY
+#elif KIND == CROSS_ENTROPY || WITH_SLOPE
 #if SMOOTHED
 #define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (SCALAR_OF(X_KIND, x + r * N + at) - top) + (T)(SMOOTHING) / N * all;
 #else
 #define PICKED const T picked = SCALAR_OF(X_KIND, x + r * N + at) - top;
 #endif
-#define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) PICKED \
-    const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN); ONCE { EPILOGUE(r, value); }
-#elif KIND == CROSS_ENTROPY_SLOPE
-#define ROW LABEL if (SKIP(label == IGNORE)) { OUT(0) } else { TOP FOLD_KEPT(total, exp(xv - top)) \
+#define LOSS PICKED const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN);
+#if KIND == CROSS_ENTROPY
+#define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) LOSS ONCE { EPILOGUE(r, value); }
+#else
+#if KIND == CROSS_ENTROPY_AND_SLOPE
+#define ALSO LOSS ONCE { EPILOGUE_ALSO(r, value); }
+#define ALSO_NOTHING EPILOGUE_ALSO(r, (T)(0));
+#else
+#define ALSO
+#define ALSO_NOTHING
+#endif
+#define ROW LABEL if (SKIP(label == IGNORE)) { ALSO_NOTHING OUT(0) } else { TOP FOLD_KEPT(total, exp(xv - top)) ALSO \
     const T scale = !known ? (T)(NAN) : total == 0 ? (T)(1) : 1 / total; if (label == IGNORE) { OUT(0) } else { OUT_KEPT(exp(xv - top), e_ * scale) } }
+#endif
 #elif KIND == SOFT_CROSS_ENTROPY
 #define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; \
     FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - (xv - top))) ONCE { EPILOGUE(r, value); }

@@ -33,6 +33,7 @@ class Stage:
     grid      global size                         group     local size or None
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
+    also      coordinates that EPILOGUE_ALSO takes, of the second result of a kernel that computes two ops (Op.deflaunch_with)
     final     whether this stage writes the result
     stepped   whether the last coordinate that EPILOGUE_V takes is always a multiple of lanes
     note      the arithmetic, where it is not that of the dtype: plans print it
@@ -49,6 +50,7 @@ class Stage:
     file: str = ""
     stepped: bool = False
     note: str = ""
+    also: tuple[int, ...] = ()
 
 
 @dataclass
@@ -107,10 +109,10 @@ def in_memory(plan: Schedule, launch: Launch) -> Any:
     return test
 
 
-def store_lines(emitter: Emitter, launch: Launch, flat: Expr) -> None:
-    """Emits the values of the launch's outputs at row-major element `flat`, then their stores."""
+def store_lines(emitter: Emitter, stores: list[Node], flat: Expr) -> None:
+    """Emits the values of outputs at row-major element `flat`, then their stores."""
     values = []
-    for n in launch.stores:
+    for n in stores:
         source = emitter.given.get(n) or _own(emitter, n, flat)
         values.append((n, source))
     for n, v in values:
@@ -137,8 +139,9 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
     params, functions = Params(), dict[str, str]()
 
     def body(lanes: int) -> list[str]:
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device), streamed=_streamed(plan, launch, device))
-        store_lines(e, launch, flat)
+        streamed = _streamed(plan, launch.stores, device)
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device), streamed=streamed)
+        store_lines(e, launch.stores, flat)
         return e.lines
 
     name = f"map_{launch_name(launch)}"
@@ -204,8 +207,8 @@ def nice_share(plan: Schedule, launch: Launch, nodes: list[Node], flat: Expr, la
 # --- hand-written kernels
 def kernel_sources(plan: Schedule, launch: Launch, device: Any) -> list[Source]:
     """The stages of a kernel op, with the fused epilogue written in front of its .cl file."""
-    (core,) = launch.cores
-    assert core.op is not None and core.stages is not None
+    core = next(c for c in launch.cores if c.stages)
+    assert core.stages is not None
     scratch: dict[str, int] = {}
     for stage in core.stages:
         for name, size in stage.scratch.items():
@@ -250,36 +253,36 @@ def known_alignment(plan: Schedule, device: Any) -> Callable[[Node], int] | None
     return functools.partial(alignment, plan) if device.kind == "gpu" else None
 
 
-def _streamed(plan: Schedule, launch: Launch, device: Any) -> Callable[[Node], int] | None:
+def _streamed(plan: Schedule, stores: list[Node], device: Any) -> Callable[[Node], int] | None:
     """What emitters ask before they write a result past the caches, which saves reading the lines that it replaces; None: they don't.
 
     Only single results: an update of several arrays writes lines that it has just read.
     """
-    large = len(launch.stores) == 1 and launch.stores[0].spec.nbytes >= STREAM
+    large = len(stores) == 1 and stores[0].spec.nbytes >= STREAM
     return functools.partial(alignment, plan) if large and device.runtime == "intel" and device.kind == "cpu" else None
 
 
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str], device: Any) -> str:
-    """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory."""
-    names = [f"g_c{a}" for a in range(len(stage.domain))]
-    flat = Index(var(c, n) for c, n in zip(names, stage.domain, strict=True)).flatten(stage.domain).expr
-    bodies = {}
-    for lanes in {1, stage.lanes}:
-        known = (known_alignment(plan, device), _streamed(plan, launch, device)) if stage.stepped else (None, None)
+    """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory; EPILOGUE_ALSO its twin's."""
+    results = [("" if lanes == 1 else "_v", core, stage.domain, lanes) for lanes in {1, stage.lanes}]
+    results += [("_also", core.twin, stage.also, 1)] if core.twin else []
+    bodies = []
+    for suffix, n, domain, lanes in results:
+        names = [f"g_c{a}" for a in range(len(domain))]
+        flat = Index(var(c, size) for c, size in zip(names, domain, strict=True)).flatten(domain).expr
+        stores = [s for s in launch.stores if s.size == n.size]
+        known = (known_alignment(plan, device), _streamed(plan, stores, device)) if stage.stepped else (None, None)
         e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=known[0], streamed=known[1])
-        e.given[core] = Value("g_v", core.spec.dtype, lanes)
-        store_lines(e, launch, flat)
-        bodies[lanes] = indent(e.lines, 1)
+        e.given[n] = Value("g_v", n.spec.dtype, lanes)
+        store_lines(e, stores, flat)
+        bodies.append((suffix, names, ct.vector(ct.REGISTER[n.spec.dtype], lanes), indent(e.lines, 1)))
     reads = {n: p for n, p in params.reads.items() if not (isinstance(n, OperandParam) and n.name)}
     pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in reads.items()]
     pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]
     pointers += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in params.scalars.items()]
-    arguments = [*reads.values(), *params.writes.values(), *params.scalars.values()]
-    coordinates, text = ", ".join(f"const size_t {c}" for c in names), []
-    for lanes, body in bodies.items():
-        kind, suffix = ct.vector(ct.REGISTER[core.spec.dtype], lanes), "" if lanes == 1 else "_v"
+    arguments, text = ", ".join([*reads.values(), *params.writes.values(), *params.scalars.values()]), []
+    for suffix, names, kind, body in bodies:
+        coordinates, given = ", ".join(f"const size_t {c}" for c in names), ", ".join(names)
         text.append(f"inline void epilogue{suffix}({coordinates}, const {kind} g_v, {', '.join(pointers)}) {{\n{body}\n}}")
-        text.append(f"#define EPILOGUE{suffix.upper()}({', '.join(names)}, g_v) epilogue{suffix}({', '.join(names)}, g_v, {', '.join(arguments)})")
+        text.append(f"#define EPILOGUE{suffix.upper()}({given}, g_v) epilogue{suffix}({given}, g_v, {arguments})")
     return "\n".join(text)
-
-

@@ -174,7 +174,7 @@ class Writer:
         """Statements that carry the finished results through the fused pointwise ops to memory."""
         e = self.emitter(lane, lanes, "u")
         self.acc.give(e, lanes, prefix)
-        store_lines(e, self.launch, flat)
+        store_lines(e, self.launch.stores, flat)
         return e.lines
 
     def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: Any) -> Source:

@@ -17,7 +17,10 @@ SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few resu
 
 @dataclass(eq=False)
 class Node:
-    """One value of a Graph. `leaf` is its number among the inputs of the plan, or -1."""
+    """One value of a Graph. `leaf` is its number among the inputs of the plan, or -1.
+
+    `twin` is the node that shares its launch; `waits` are nodes that it does not read but that have to be there first (see pairs).
+    """
 
     number: int
     op: Op | None
@@ -26,6 +29,8 @@ class Node:
     spec: Spec
     leaf: int = -1
     stages: list[Any] | None = None
+    twin: Node | None = None
+    waits: tuple[Node, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -117,8 +122,7 @@ class _Builder:
     def stages(self, t: Tensor) -> list[Any] | None:
         """What the device runs for t, or None where it has no kernel for it."""
         assert t.op is not None
-        inputs = [self.of[id(i)] for i in t.inputs]
-        return t.op.launch(self.device, [Operand(n.spec, *reversed(kernel_operand(t.op, n)[1:])) for n in inputs], **t.attrs) if t.op.launch else None
+        return t.op.launch(self.device, operands(t.op, [self.of[id(i)] for i in t.inputs]), **t.attrs) if t.op.launch else None
 
     def narrow(self, t: Tensor) -> Tensor | None:
         """t computed from its narrow operands as they are and rounded at the end, where the device has a kernel for that."""
@@ -200,6 +204,11 @@ class Operand:
     offset: int = 0
     shape = property(lambda self: self.spec.shape)
     dtype = property(lambda self: self.spec.dtype)
+
+
+def operands(op: Op, inputs: Sequence[Node]) -> list[Operand]:
+    """What the op's launch function is told of its inputs."""
+    return [Operand(n.spec, *reversed(kernel_operand(op, n)[1:])) for n in inputs]
 
 
 def kernel_operand(op: Op, i: Node) -> tuple[Node, int, tuple[int, ...]]:

@@ -13,6 +13,7 @@ from .codegen import Source, kernel_sources, map_source
 from .emit import OperandParam
 from .folds import fold_sources
 from .graph import Graph, Node
+from .pairs import paired
 from .schedule import Launch, base_at, operand, schedule
 
 SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
@@ -70,7 +71,7 @@ class Plan:
 class _Planner:
     def __init__(self, graph: Graph, device: Any, into: dict[int, int]) -> None:
         self.graph, self.device = graph, device
-        self.schedule = schedule(graph)
+        self.schedule = schedule(paired(graph, device))
         self.into = into
         self.sources: dict[Launch, list[Source]] = {}
         self.places: dict[Node, Place] = {}

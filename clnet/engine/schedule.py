@@ -73,8 +73,8 @@ def _bases(n: Node) -> list[tuple[Node, bool]]:
 
 
 def fences(n: Node) -> list[Node]:
-    """What has to be there before n may be computed although n does not read it (the op `after`), below the views that n reads."""
-    found = []
+    """What has to be there before n may be computed although n does not read it: what it waits for, and the op `after` below the views that n reads."""
+    found = [base_at(w)[0] for w in n.waits]
     for i in n.inputs:
         while i.kind == "view":
             found += [base_at(first)[0] for first in i.inputs[1:]]
@@ -156,7 +156,10 @@ class _Scheduler:
                 self.ground(f)
         if kind in ("kernel", "host"):
             self._operands(n)
-            self._new(n, kind, n.shape)
+            if n.twin is not None and n.twin in self.home:
+                self._beside(n, self.home[n.twin])
+            else:
+                self._new(n, kind, n.shape)
         elif kind == "reduction":
             self._reduction(n)
         elif kind == "assemble":
@@ -172,6 +175,12 @@ class _Scheduler:
         self.launches.append(launch)
         self.home[n] = launch
         return launch
+
+    def _beside(self, n: Node, launch: Launch) -> None:
+        """n comes out of a kernel that computes its twin."""
+        launch.cores.append(n)
+        self.home[n] = launch
+        launch.domain = max(launch.domain, n.shape, key=math.prod)
 
     def _operands(self, n: Node) -> None:
         """A kernel reads memory: its operands are leaves, stored nodes, or strided views of those."""
@@ -269,7 +278,7 @@ class _Scheduler:
 
     def _fits(self, bases: list[tuple[Node, bool]], launch: Launch, size: int) -> bool:
         """Whether a node that reads these bases can be computed in the launch; waiting ones would come along."""
-        if launch.kind == "host" or self._result_size(launch) != size or launch.ops >= MOST_OPS:
+        if launch.kind == "host" or size not in self._result_sizes(launch) or launch.ops >= MOST_OPS:
             return False
         return all(self._there(b, identity, launch) for b, identity in bases)
 
@@ -278,8 +287,8 @@ class _Scheduler:
             return self._open(b, launch) and self._fits(self.bases[b], launch, b.size)
         return (identity and self.home.get(b) is launch) or self.ready(b, launch.position)
 
-    def _result_size(self, launch: Launch) -> int:
-        return launch.cores[0].size if launch.cores else launch.size
+    def _result_sizes(self, launch: Launch) -> set[int]:
+        return {core.size for core in launch.cores} or {launch.size}
 
     def _read(self, bases: list[tuple[Node, bool]]) -> set[Node]:
         """What is read element for element, also through nodes that wait and would come along."""

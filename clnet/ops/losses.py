@@ -84,6 +84,11 @@ def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any
     return row_stages(device, operands, "CROSS_ENTROPY_SLOPE", **_macros(smoothing, ignore_index))
 
 
+@_cross_entropy_slope.deflaunch_with(_cross_entropy)
+def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
+    return row_stages(device, operands, "CROSS_ENTROPY_AND_SLOPE", **_macros(smoothing, ignore_index))
+
+
 @composite("... n, ... n -> ...", cl="normalize.cl", samples=lambda: [Case((s, s)) for s in ((5, 7), (2, 3, 33), (3, 1))], accepts="float", domain=(0.01, 1.0))
 def _soft_cross_entropy(x: Any, q: Any) -> Any:
     """y = Σ q (ln Σ eˣ − x)"""
@@ -105,7 +110,8 @@ def cross_entropy(logits: Any, target: Any, smoothing: float = 0.0, ignore_index
     """y = −Σ_c q_c w_c log_softmax(logits)_c per sample, q = (1 − a) onehot(label) + a / C (a: smoothing, w: class weights).
 
     logits (..., C), target (...) of integers or (..., C) of probabilities, weight (C,); result (...).
-    Without weights value and gradient (softmax − q) are one row kernel each. Where target is `ignore_index` the value is 0.
+    Value and gradient are a row kernel each, and one kernel where both are asked for, but for weights with smoothing.
+    Where target is `ignore_index` the value is 0.
     A label outside [0, C) raises DataError when the labels are known on the host; on the device the sample's value is NaN.
     """
     x, target = as_tensor(logits), as_tensor(target)
@@ -129,10 +135,10 @@ def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: Any) -> Tenso
 def _weighted(x: Tensor, labels: Tensor, smoothing: float, ignore_index: int, weight: Tensor) -> Tensor:
     if weight.shape != x.shape[-1:]:
         raise ShapeError(f"cross_entropy: expected one weight a class, shape {x.shape[-1:]}; got {weight.shape}.")
+    if not smoothing:
+        return label_weights(labels, weight, ignore_index) * _cross_entropy(x, labels, smoothing=0.0, ignore_index=ignore_index)
     y = log_softmax(x)
-    value = -sum(where(_hit(x, labels), y * weight, 0.0), -1) * (1.0 - smoothing)
-    if smoothing:
-        value = value - mean(y * weight, -1) * smoothing
+    value = -sum(where(_hit(x, labels), y * weight, 0.0), -1) * (1.0 - smoothing) - mean(y * weight, -1) * smoothing
     return where(equal(labels, ignore_index), 0.0, where(_known(x, labels), value, NAN))
 
 

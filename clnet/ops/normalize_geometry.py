@@ -25,14 +25,15 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
         return None
     scalar = kind in ("CROSS_ENTROPY", "SOFT_CROSS_ENTROPY")
     domain = (rows,) if scalar else (rows, n)
+    also = (rows,) if kind == "CROSS_ENTROPY_AND_SLOPE" else ()
     if device.kind == "gpu":
         macros, (group, lines) = _gpu_macros(device, x, kind, defines)
         grid = (group, -(-rows // lines) * lines)
-        return [Stage("rows", macros, grid, (group, lines), domain=domain, lanes=_gpu_lanes(n), file=GPU_FILE, stepped=True)]
+        return [Stage("rows", macros, grid, (group, lines), domain=domain, also=also, lanes=_gpu_lanes(n), file=GPU_FILE, stepped=True)]
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
     macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
-    return [Stage("rows", macros, (-(-rows // chunk),), (1,), domain=domain, lanes=_lanes(device, n), stepped=True)]
+    return [Stage("rows", macros, (-(-rows // chunk),), (1,), domain=domain, also=also, lanes=_lanes(device, n), stepped=True)]
 
 
 def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines: Any) -> Any:
