@@ -20,7 +20,8 @@
 //   pixels of all images, in parts of PART blocks. An item loads BM / (ITEMS / BK) channels and BN / (ITEMS / BK) columns of one pixel, which
 //   it follows through the images. Columns are handled by SLOTS taps an item: as few as the tile has, where the numbers divide, else one each.
 //
-// SUM, kernel conv_sum. Grid (elements, 1, 1), local size ITEMS: adds the parts; SUM_EPILOGUE(e, v) stores element e of `partial`.
+// SUM, kernel conv_sum. Grid (elements * SLICES, 1, 1), local size ITEMS: adds the parts, SLICES items those of an element, each some that follow each
+//   other; SUM_EPILOGUE(e, v) stores element e of `partial`.
 
 #define PACK 1
 #define TILE 2
@@ -298,14 +299,27 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weights(PA
 #ifndef ITEMS
 #define ITEMS 128               // local size
 #endif
+#ifndef SLICES
+#define SLICES 1                // items that share the parts of an element
+#endif
+#define COLUMNS (ITEMS / SLICES)
+#define PER ((SPLIT + SLICES - 1) / SLICES)
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_sum(PARAMS) {
     BEGIN
-    const size_t e = get_global_id(0);
-    if (e >= SIZE) return;
-    T sum = ((__global const T*)partial)[e];
-    _Pragma("unroll 8") for (uint part = 1; part < SPLIT; part++) sum += ((__global const T*)partial)[(size_t)part * SIZE + e];
-    SUM_EPILOGUE(e, sum);
+    const uint t = get_local_id(0), slice = t / COLUMNS;
+    const size_t e = get_group_id(0) * (size_t)COLUMNS + t % COLUMNS;
+    T sum = 0;
+    if (e < SIZE)
+        _Pragma("unroll 8") for (uint part = slice * PER; part < min((slice + 1) * PER, (uint)SPLIT); part++) sum += ((__global const T*)partial)[(size_t)part * SIZE + e];
+#if SLICES > 1
+    __local T sums[ITEMS];
+    sums[t] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice) return;
+    UNROLL for (uint s = 1; s < SLICES; s++) sum += sums[s * COLUMNS + t];
+#endif
+    if (e < SIZE) { SUM_EPILOGUE(e, sum); }
 }
 
 #endif

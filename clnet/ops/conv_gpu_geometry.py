@@ -183,10 +183,11 @@ def sum_stage(defines: dict[str, Any], c: int, k: int, total: int, scratch: dict
 
 
 def _sum(defines: dict[str, Any], epilogue: str, domain: tuple[int, ...], scratch: dict[str, int]) -> Any:
-    """The stage that adds the parts."""
-    items = 128
-    return _stage("conv_sum", {**defines, "VARIANT": "SUM", "ITEMS": items, "SUM_EPILOGUE(e, v)": epilogue}, (ceil(prod(domain) / items) * items,), (items,),
-                  domain, 1, scratch)
+    """The stage that adds the parts: several items an element where there are many parts of few."""
+    items, total = 256, prod(domain)
+    slices = 8 if defines["SPLIT"] >= 16 and total <= 1 << 17 else 1
+    return _stage("conv_sum", {**defines, "VARIANT": "SUM", "ITEMS": items, "SLICES": slices, "SUM_EPILOGUE(e, v)": epilogue},
+                  (ceil(total * slices / items) * items,), (items,), domain, 1, scratch)
 
 
 def _stage(kernel: str, defines: dict[str, Any], grid: tuple[int, ...], group: tuple[int, ...], domain: tuple[int, ...], lanes: int,
