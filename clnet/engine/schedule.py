@@ -16,6 +16,7 @@ from .graph import COPY, Graph, Node, kernel_operand, through_views
 from .index import Flat, var
 
 CHEAP = 10  # a value that costs less than this many additions is recomputed rather than stored
+FEW = 32  # times smaller than what reads it
 MOST_OPS = 128  # ops in one launch: longer kernels build slowly and spill
 
 
@@ -122,7 +123,7 @@ class _Scheduler:
         for n in self.graph.nodes:
             if n.kind == "pointwise":
                 self.bases[n] = _bases(n)
-                self.cost[n] = (n.op.cost if n.op else 0) + sum(self._load_cost(i, b) for i, (b, _) in zip(n.inputs, self.bases[n], strict=True))
+                self.cost[n] = (n.op.cost if n.op else 0) + sum(self._load_cost(n, b) for b, _ in self.bases[n])
             if n.kind == "view" and n in self.must:
                 self.bases[n] = [base_at(n)]
                 self.cost[n] = 1
@@ -141,7 +142,9 @@ class _Scheduler:
         """n must be in memory, contiguous."""
         self.must.add(n)
 
-    def _load_cost(self, i: Node, base: Node) -> int:
+    def _load_cost(self, n: Node, base: Node) -> int:
+        if base.size * FEW <= n.size:
+            return 1  # one for many elements: where it takes long it is stored
         if widens(base) or (rounds(base) and base_at(base.inputs[0])[0].kind in ("kernel", "reduction")):
             return 1  # the 16 bits are in memory
         if base.kind == "pointwise" and base in self.cost:
@@ -375,8 +378,9 @@ class _Scheduler:
         if rounds(n) and home.cores:
             stored.add(n)  # or the float32 that it rounds would be kept in its place
             return {home}
-        # A result of a fold or kernel costs only its store; a scalar is not worth a launch of its own.
-        if self.cost[n] <= (3 if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
+        # A result of a fold or kernel costs only its store, and what folds alone read costs reading it again; a scalar is not worth a launch of its own.
+        least = 2 * CHEAP if all(site.kind == "reduction" for site in away) else 3
+        if self.cost[n] <= (least if home.cores else 4 * CHEAP if n.size == 1 else CHEAP):
             return set(sites)
         if away == sites and len(away) == 1 and not home.cores and self._fits_into(n, next(iter(away))):
             return away

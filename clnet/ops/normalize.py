@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autocast import wide
 from ..errors import ConfigError, ShapeError
 from ..op import Case, composite
 from ..spec import normal_axes
 from ..tensor import Tensor, as_tensor, constant
 from .copy import stack
 from .normalize_geometry import column_stages, row_stages
-from .pointwise import equal, exp, isfinite, log, rsqrt, where
+from .pointwise import equal, exp, isfinite, log, maximum, rsqrt, where
 from .reduce import detach, max, mean, sum, var
 from .view import reshape
 
@@ -162,6 +163,35 @@ def _standardize_gradient(g: Any, x: Any, *, axes: tuple[int, ...], eps: float) 
 def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
     last = axes == (len(operands[0].shape) - 1,)
     return row_stages(device, operands, "STANDARDIZE_GRADIENT", EPS=repr(eps)) if last else None
+
+
+# --- and with a scale and a shift, where statistics run along other axes than the last: batch normalisation
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less its first element along the axes, so that a large mean costs no accuracy."""
+    x = wide(x)
+    first = detach(x[tuple(slice(0, 1) if a in axes else slice(None) for a in range(x.ndim))])
+    d = x - first
+    off = mean(d, axes, keepdims=True)
+    return first + off, maximum(mean(d * d, axes, keepdims=True) - off * off, 0.0)
+
+
+@composite(cl="normalize.cl", accepts="float", samples=lambda: [
+    Case((s, p, p), dict(axes=a, eps=1e-5)) for s, p, a in (((4, 3, 9), (1, 3, 1), (0, 2)), ((5, 4), (1, 4), (0,)), ((3, 2, 4, 5), (1, 2, 1, 1), (0, 2, 3)))])
+def _standardize_affine(x: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the axes, biased variance; γ and β have size 1 along them"""
+    center, spread = _moments(x, axes)
+    return (x - center) * rsqrt(spread + eps) * gamma + beta
+
+
+@_standardize_affine.defvjp
+def _(g: Any, y: Any, x: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    """dβ = Σ g, dγ = Σ g x̂, dx = γ r · (g − dβ / n − x̂ dγ / n): two sums for all three."""
+    center, spread = _moments(x, axes)
+    r = rsqrt(spread + eps)
+    xh = (x - center) * r
+    shift, scale = sum(g, axes, keepdims=True), sum(g * xh, axes, keepdims=True)
+    n = float(math.prod(x.shape[a] for a in axes))
+    return gamma * r * (g - shift / n - xh * (scale / n)), scale, shift
 
 
 # --- layer norm
@@ -316,7 +346,7 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β per channel over the batch; also E[x] and the unbiased Var[x] of each channel.
 
     y uses the biased variance; the returned one is what running statistics take. Both are shared with y, not computed twice.
-    Two folds and a map forward, one fold and a map backward. Raises ShapeError for fewer than two values a channel.
+    A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
     Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
     """
     x = as_tensor(x)
@@ -325,9 +355,11 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     n = math.prod(x.shape[a] for a in axes)
     if n < 2:
         raise ShapeError(f"batch_norm_train: expected at least 2 values a channel; got x{x.shape} with {n}; use batch_norm with running statistics.")
-    y = _affine(_standardize(x, axes=axes, eps=eps), gamma, beta, axis)
-    biased = reshape(var(x, axes, keepdims=True), (x.shape[axis],))
-    return y, reshape(mean(x, axes, keepdims=True), (x.shape[axis],)), biased * (n / (n - 1))
+    one = constant(1, x.dtype, (x.shape[axis],)), constant(0, x.dtype, (x.shape[axis],))
+    scale, shift = (_channel(d if p is None else p, x, axis) for p, d in zip((gamma, beta), one, strict=True))
+    y = _standardize_affine(x, scale, shift, axes=axes, eps=eps)
+    center, biased = (reshape(m, (x.shape[axis],)) for m in _moments(x, axes))
+    return y, center, biased * (n / (n - 1))
 
 
 def group_norm(x: Any, num_groups: int, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
