@@ -11,7 +11,8 @@
 //   MMA_TF32(c, a, b0, b1)         with a (16 x 8), b (8 x 8) in TF32; a[i]: row l / 4 + 8 (i % 2), column l % 4 + 4 (i / 2); b0, b1: rows l % 4 and 4 more
 //   PAIR_BF16(lo, hi) PAIR_FP16    two floats rounded to nearest, in one word; ROUND_TF32(x) one
 //   SHUFFLE_XOR(x, mask)           the float of lane l ^ mask
-// All lanes of a warp take part in LDMATRIX, MMA and SHUFFLE_XOR.
+//   WARP                           waits for the other lanes, whose writes to local memory are then seen
+// All lanes of a warp take part in LDMATRIX, MMA, SHUFFLE_XOR and WARP.
 
 typedef uint local_at;
 
@@ -32,6 +33,8 @@ INLINE void put_16(const local_at at, const uint4 v) {
 }
 #define COPY_COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
 #define COPY_WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory");
+
+#define WARP asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 
 #define LDMATRIX_(kind, r, at) \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" kind ".shared.b16 {%0, %1, %2, %3}, [%4];" \

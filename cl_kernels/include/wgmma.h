@@ -69,7 +69,6 @@ INLINE void wait_for(const uint barrier_at, const uint parity) {
 #define FENCE asm volatile("//@wgmma.fence.sync.aligned;" ::: "memory");
 #define COMMIT asm volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory");
 #define FINISHED(but) asm volatile("//@wgmma.wait_group.sync.aligned " #but ";" ::: "memory");
-#define WARP asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 #define SWAPPED(byte, line) ((byte) ^ (((byte) >> 3) & ((line) - 16)))
 #define DESCRIPTOR(at, line, next)                                                                         \
     ((ulong)((line) == 128 ? 1 : (line) == 64 ? 2 : 3) << 62 | (ulong)((line) / 2) << 32 | (ulong)((next) / 16) << 16 | ((ulong)(at) & 0x3ffff) >> 4)

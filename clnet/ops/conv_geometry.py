@@ -11,7 +11,7 @@ from math import ceil, log2, prod
 from typing import Any
 
 from ..engine.tune import tuned
-from . import conv_gpu_geometry, conv_plane, conv_tensor_geometry, conv_winograd
+from . import conv_gpu_geometry, conv_mma_geometry, conv_plane, conv_tensor_geometry, conv_winograd
 
 TUNED = dict(
     copy=256 * 1024,    # [bytes] private copy of the data of a work-item: with tile and weights it should stay in L2
@@ -112,6 +112,8 @@ def launch_forward(device: Any, operands: Any, *, stride: Any, low: Any, high: A
     common = {"DATA": "g" if transposed else "x", "WEIGHT": "w", "N": x.shape[0], "GROUPS": groups, "C": c, "O": o,
               "USE_FMA": int(device.runtime != "pocl"), **dict(zip(("W_G", "W_O", "W_C"), strides, strict=True)), "W_K": 1}
     domain = (x.shape[0], groups * o, prod(result))
+    if (found := conv_mma_geometry.forward(device, layout, operands, common, domain)) is not None:
+        return found
     if (found := conv_tensor_geometry.forward(device, layout, operands, common, domain, precision)) is not None:
         return found
     if not _suits(device, operands, o):
@@ -143,6 +145,8 @@ def launch_weights(device: Any, operands: Any, *, size: Any, stride: Any, low: A
     if not _whole(operands) or k > TUNED["taps"]:
         return None
     layout = _Layout(x.shape[2:], g.shape[2:], size, stride, low, dilation, False)
+    if (found := conv_mma_geometry.weights(device, layout, operands, x.shape[0], groups, o, c)) is not None:
+        return found
     if (found := conv_tensor_geometry.weights(device, layout, operands, x.shape[0], groups, o, c, precision)) is not None:
         return found
     if not _suits(device, operands, o):

@@ -3,6 +3,7 @@ typedef __local uchar* local_at;
 #define LOCAL_AT(p) ((__local uchar*)(p))
 #define EMULATE __local uint meet[ITEMS * 6]; __local local_at met[ITEMS];
 #define MEET barrier(CLK_LOCAL_MEM_FENCE);
+#define WARP MEET
 #define COPY_ASYNC(to, from, bytes) *(__local uint4*)(to) = (bytes) ? *(__global const uint4*)(from) : (uint4)(0)
 #define COPY_ASYNC_4(to, from, bytes) *(__local float*)(to) = (bytes) ? *(from) : 0
 #define PUT(at, v) *(__local uint4*)(at) = (v)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,7 @@ import pytest
 import clnet
 from clnet import ops as F
 from clnet.autodiff import gradients
-from clnet.engine import codegen, on
-from clnet.engine import ctypes as ct
+from clnet.engine import on
 from clnet.engine.inspect import explain
 from clnet.ops import attention_tensor_geometry
 from clnet.spec import np_dtype
@@ -33,31 +30,13 @@ CASES = [(1, 2, 2, 65, 65, 64, 64, True), (2, 2, 1, 63, 127, 32, 64, True), (1, 
 
 
 @pytest.fixture(params=["own", pytest.param("played", marks=pytest.mark.slow)])
-def cores(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def cores(request: pytest.FixtureRequest, tensor_cores: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An engine whose device has tensor cores of its own, or (slow: a program takes minutes to compile) plays to have them."""
-    profile, played = device.device, request.param == "played"
-    own = profile.ampere
-    if own and not played:
-        return device
-    if own or not played:
-        pytest.skip("no tensor cores that clnet can use; -m slow plays them" if not own else "it has tensor cores of its own")
-    if profile.is_host or profile.kind != "cpu" or profile.runtime == "pocl":
-        pytest.skip("neither tensor cores that clnet can use nor a CPU that compiles fast and plays them")
-    from clnet.engine.opencl import OpenCLEngine
-
-    original, emulated = codegen.kernel_file.__wrapped__, (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
-    bits = ct._to_bfloat16
-
-    def kernel_file(name: str) -> str:
-        text = emulated if name == "include/ptx.h" else original(name)
-        return text.replace("    BEGIN\n    THREADS", "    BEGIN\n    EMULATE\n    THREADS")
-
-    monkeypatch.setattr(codegen, "kernel_file", kernel_file)
-    monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))  # the emulation has no PTX for bfloat16's rounding either
-    for name, (_, *tiles) in attention_tensor_geometry.TUNED.items():
-        monkeypatch.setitem(attention_tensor_geometry.TUNED, name, (2, *tiles))
-    engine = OpenCLEngine(dataclasses.replace(profile, key="tensor cores", kind="gpu", vector_width=1, inline_ptx=True, compute_capability=80))
-    return engine
+    played = request.param == "played"
+    if played:
+        for name, (_, *tiles) in attention_tensor_geometry.TUNED.items():
+            monkeypatch.setitem(attention_tensor_geometry.TUNED, name, (2, *tiles))
+    return tensor_cores(played)
 
 
 def exact(q: Any, k: Any, v: Any, g: Any, causal: bool) -> tuple[Any, ...]:

@@ -1,0 +1,47 @@
+"""Tensor cores before Hopper's where there are none: a CPU that compiles fast runs their instructions emulated (emulated_ptx.h)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clnet.engine import codegen
+from clnet.engine import ctypes as ct
+
+# What kernels say behind BEGIN: lanes meet in local memory that is declared there.
+FIRST = ("THREADS", "__local uchar blocks")
+
+
+@pytest.fixture
+def tensor_cores(device: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """(played, **profile) -> an engine whose device has tensor cores of its own or, `played`, an engine over this CPU that plays to have them."""
+
+    def made(played: bool, **profile: Any) -> Any:
+        found = device.device
+        if found.ampere and not played:
+            return device
+        if found.ampere or not played:
+            pytest.skip("no tensor cores that clnet can use; they are played elsewhere" if not played else "it has tensor cores of its own")
+        if found.is_host or found.kind != "cpu" or found.runtime == "pocl":
+            pytest.skip("neither tensor cores that clnet can use nor a CPU that compiles fast and plays them")
+        from clnet.engine.opencl import OpenCLEngine
+
+        original, emulated = codegen.kernel_file.__wrapped__, (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
+
+        bits = ct._to_bfloat16
+
+        def kernel_file(name: str) -> str:
+            text = emulated if name == "include/ptx.h" else original(name)
+            for first in FIRST:
+                text = text.replace(f"    BEGIN\n    {first}", f"    BEGIN\n    EMULATE\n    {first}")
+            return text
+
+        monkeypatch.setattr(codegen, "kernel_file", kernel_file)
+        monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))  # the emulation has no PTX for bfloat16's rounding either
+        return OpenCLEngine(dataclasses.replace(found, key="tensor cores", kind="gpu", vector_width=1, inline_ptx=True, compute_capability=80, **profile))
+
+    return made
