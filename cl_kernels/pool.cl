@@ -1,12 +1,13 @@
-// pool: maxima and sums over windows, where the maximum was, and both ways back. For CPUs; GPUs run generated kernels.
+// pool: maxima and sums over windows, where the maximum was, and both ways back, on CPUs.
 //
 //     MAX    y[p] = max over offsets k of x[p * S + k * D - LOW], NaN wins           INDEX  the first k that has it, row-major
 //     SUM    y[p] = sum over k                                                        (padding: -inf for MAX and INDEX, 0 for SUM)
+//     MAX_AND_INDEX  both of one search
 //     MAX_BACK   x[h] = sum over the windows p whose index points at h of g[p]
 //     SUM_BACK   x[h] = sum over the windows p that contain h of g[p]
 //
 // The generator prepends include/vector.h and PARAMS, BEGIN, T (element type of the result), VW;
-//   EPILOGUE(c, i, v)  stores element i of plane c; EPILOGUE_V VW of them
+//   EPILOGUE(c, i, v)  stores element i of plane c, EPILOGUE(c, i, v, n) with its index; EPILOGUE_V VW of them
 //   DATA (pointer), E (its element type), CHANNELS (planes: N * C), Z Y X (data), RZ RY RX (results), S_* (stride), LOW_* (padding)
 //   PZ PY PX           padded sizes;  TAPS lists where each of the T_ALL offsets reads in the padded plane, row-major
 // Grid (ITEMS), local size 1: a work-item takes whole planes, one after another:
@@ -15,24 +16,21 @@
 //   back: add into a padded private plane, windows in order, so that no two writers meet; drop the padding; store in whole vectors
 // Private memory PZ * PY * PX + RZ * RY * RX elements. Tunable: ITEMS.
 
-#define MAX 1
-#define INDEX 2
-#define SUM 3
-#define MAX_BACK 4
-#define SUM_BACK 5
-#ifndef VARIANT
-#define VARIANT MAX             // which of them
-#endif
+#include "include/pool.h"
+
 #ifndef ITEMS
 #define ITEMS 8                 // work-items that share the planes
 #endif
-#ifndef E
-#define E T
-#endif
 #if VW == 1
 #define EV E
+#define BYTES(v) ((uchar)(v))
+#define STORE_BYTES(v, p) (*(p) = (v))
+#define LOAD_BYTES(p) (*(p))
 #else
 #define EV CAT(E, VW)
+#define BYTES(v) CAT(convert_uchar, VW)(v)
+#define STORE_BYTES(v, p) CAT(vstore, VW)((v), 0, (p))
+#define LOAD_BYTES(p) CAT(vload, VW)(0, (p))
 #endif
 #define PADDED (PZ * PY * PX)
 #define RESULTS (RZ * RY * RX)
@@ -63,14 +61,17 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void pool(PARAMS) {
     BEGIN
     // lanes past the last result of a row read past it: the slack makes that memory
     E plane[PADDED + (S_X + 1) * VW] __attribute__((aligned(64)));
-#if VARIANT <= SUM
+#if FORWARD
     E out[RESULTS + VW] __attribute__((aligned(64)));
+#if WITH_INDEX
+    uchar numbers[RESULTS + VW] __attribute__((aligned(64)));
+#endif
     const E outside = VARIANT == SUM ? 0 : -INFINITY;
     for (size_t i = 0; i < PADDED + (S_X + 1) * VW; i++) plane[i] = outside;
 #endif
     const size_t item = get_global_id(0);
     for (size_t c = item * CHANNELS / ITEMS; c < (item + 1) * CHANNELS / ITEMS; c++) {
-#if VARIANT <= SUM
+#if FORWARD
         __global const E* restrict from = DATA + c * ((size_t)Z * Y * X);
         for (size_t z = 0; z < Z; z++)
             for (size_t y = 0; y < Y; y++, from += X) {
@@ -95,13 +96,15 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void pool(PARAMS) {
                         best = (v > best || v != v) && best == best ? v : best;
 #endif
                     }
-                    VSTORE_P(VARIANT == INDEX ? number : best, out + (z * RY + y) * RX + x);
+                    const size_t at = (z * RY + y) * RX + x;
+                    VSTORE_P(best, out + at);
+#if WITH_INDEX
+                    STORE_BYTES(BYTES(number), numbers + at);
+#endif
                 }
         size_t i = 0;
-#if VARIANT != INDEX
-        for (; i + VW <= RESULTS; i += VW) { EPILOGUE_V(c, i, VLOAD_P(out + i)); }
-#endif
-        for (; i < RESULTS; i++) { EPILOGUE(c, i, (T)out[i]); }
+        for (; i + VW <= RESULTS; i += VW) { LEAVE(EPILOGUE_V, c, i, VLOAD_P(out + i), LOAD_BYTES(numbers + i)); }
+        for (; i < RESULTS; i++) { LEAVE(EPILOGUE, c, i, out[i], numbers[i]); }
 #else
         __global const E* restrict from = DATA + c * (size_t)RESULTS;
         for (size_t i = 0; i < PADDED; i++) plane[i] = 0;

@@ -101,7 +101,8 @@ class Op:
     def deflaunch_with(self, twin: Op) -> Callable[..., Any]:
         """Attaches a kernel that computes this op and `twin`, of the same operands and attributes, in one pass, for graphs that hold both.
 
-        As deflaunch; Stage.also are the coordinates of the twin's result, whose size must be another.
+        As deflaunch. EPILOGUE_ALSO takes the twin's value at the coordinates Stage.also, if results differ in size; without those they are of
+        one size, and EPILOGUE takes both values.
         """
 
         def attach(fn: Callable[..., Any]) -> Callable[..., Any]:

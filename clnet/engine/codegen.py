@@ -33,7 +33,7 @@ class Stage:
     grid      global size                         group     local size or None
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
-    also      coordinates that EPILOGUE_ALSO takes, of the second result of a kernel that computes two ops (Op.deflaunch_with)
+    also      coordinates that EPILOGUE_ALSO takes, of a second result (Op.deflaunch_with) of another size; one of the same goes through EPILOGUE
     final     whether this stage writes the result
     stepped   whether the last coordinate that EPILOGUE_V takes is always a multiple of lanes
     note      the arithmetic, where it is not that of the dtype: plans print it
@@ -263,26 +263,32 @@ def _streamed(plan: Schedule, stores: list[Node], device: Any) -> Callable[[Node
 
 
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str], device: Any) -> str:
-    """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry a result through the fused pointwise ops to memory; EPILOGUE_ALSO its twin's."""
-    results = [("" if lanes == 1 else "_v", core, stage.domain, lanes) for lanes in {1, stage.lanes}]
-    results += [("_also", core.twin, stage.also, 1)] if core.twin else []
+    """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry results through the fused pointwise ops to memory.
+
+    A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
+    """
+    together = [n for n in (core, core.twin) if n is not None and n.size == core.size]
+    results = [("" if lanes == 1 else "_v", together, stage.domain, lanes) for lanes in {1, stage.lanes}]
+    results += [("_also", [core.twin], stage.also, 1)] if core.twin and core.twin not in together else []
     bodies = []
-    for suffix, n, domain, lanes in results:
+    for suffix, given, domain, lanes in results:
         names = [f"g_c{a}" for a in range(len(domain))]
         flat = Index(var(c, size) for c, size in zip(names, domain, strict=True)).flatten(domain).expr
-        stores = [s for s in launch.stores if s.size == n.size]
+        stores = [s for s in launch.stores if s.size == given[0].size]
         known = (known_alignment(plan, device), _streamed(plan, stores, device)) if stage.stepped else (None, None)
         e = Emitter(params, functions, in_memory(plan, launch), names[-1], lanes, alignment=known[0], streamed=known[1])
-        e.given[n] = Value("g_v", n.spec.dtype, lanes)
+        e.given.update({n: Value(f"g_v{k or ''}", n.spec.dtype, lanes) for k, n in enumerate(given)})
         store_lines(e, stores, flat)
-        bodies.append((suffix, names, ct.vector(ct.REGISTER[n.spec.dtype], lanes), indent(e.lines, 1)))
+        kinds = {v.name: ct.vector(ct.REGISTER[v.dtype], lanes) for v in e.given.values()}
+        bodies.append((suffix, names, kinds, indent(e.lines, 1)))
     reads = {n: p for n, p in params.reads.items() if not (isinstance(n, OperandParam) and n.name)}
     pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in reads.items()]
     pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]
     pointers += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in params.scalars.items()]
-    arguments, text = ", ".join([*reads.values(), *params.writes.values(), *params.scalars.values()]), []
-    for suffix, names, kind, body in bodies:
-        coordinates, given = ", ".join(f"const size_t {c}" for c in names), ", ".join(names)
-        text.append(f"inline void epilogue{suffix}({coordinates}, const {kind} g_v, {', '.join(pointers)}) {{\n{body}\n}}")
-        text.append(f"#define EPILOGUE{suffix.upper()}({given}, g_v) epilogue{suffix}({given}, g_v, {arguments})")
+    arguments, text = [*reads.values(), *params.writes.values(), *params.scalars.values()], []
+    for suffix, names, kinds, body in bodies:
+        values = ", ".join([*names, *kinds])
+        takes = ", ".join([*(f"const size_t {c}" for c in names), *(f"const {kind} {v}" for v, kind in kinds.items()), *pointers])
+        text.append(f"inline void epilogue{suffix}({takes}) {{\n{body}\n}}")
+        text.append(f"#define EPILOGUE{suffix.upper()}({values}) epilogue{suffix}({', '.join([values, *arguments])})")
     return "\n".join(text)

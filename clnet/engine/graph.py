@@ -125,8 +125,8 @@ class _Builder:
         return t.op.launch(self.device, operands(t.op, [self.of[id(i)] for i in t.inputs]), **t.attrs) if t.op.launch else None
 
     def narrow(self, t: Tensor) -> Tensor | None:
-        """t computed from its narrow operands as they are and rounded at the end, where the device has a kernel for that."""
-        wide = Tensor(t.op, t.inputs, t.attrs, Spec(t.shape, "float32"))
+        """t computed from its narrow operands as they are and, if narrow itself, rounded at the end, where the device has a kernel for that."""
+        wide = Tensor(t.op, t.inputs, t.attrs, Spec(t.shape, "float32" if t.dtype in NARROW else t.dtype))
         return wide.astype(t.dtype) if self.stages(wide) is not None else None
 
     def is_widening(self, t: Tensor) -> bool:
@@ -159,11 +159,11 @@ class _Builder:
         assert t.op is not None
         if t.op.kind in ("kernel", "composite") and not t.size:
             return constant(0, t.dtype, t.shape)
-        if t.op.kind in ("kernel", "composite") and t.dtype == "float32" and any(self.is_widening(i) for i in t.inputs):
+        if t.op.kind in ("kernel", "composite") and t.dtype not in NARROW and any(self.is_widening(i) for i in t.inputs):
             return self.unwidened(t)
         if t.op.kind in ("kernel", "composite") and any(i.dtype in NARROW for i in t.inputs):
             if t.op.name in READS_NARROW and (narrow := self.narrow(t)) is not None:
-                return None if t.dtype == "float32" else narrow
+                return narrow if t.dtype in NARROW else None
             if t.op.name in WIDENS:
                 return None
             return record(t.op, tuple(self.widened(i) if i.dtype in NARROW else i for i in t.inputs), t.attrs).astype(t.dtype)
@@ -188,7 +188,7 @@ READS_NARROW: set[str] = {
     "matmul", "conv", "conv_data_gradient", "conv_weight_gradient", "attention", "attention_gradient",
     "softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient", "standardize", "standardize_gradient",
     "layer_norm", "layer_norm_gradient", "layer_norm_parameter_gradient", "rms_norm", "rms_norm_gradient", "rms_norm_parameter_gradient",
-    "cross_entropy", "cross_entropy_slope", "soft_cross_entropy"}
+    "cross_entropy", "cross_entropy_slope", "soft_cross_entropy", "max_pool", "max_pool_index", "max_pool_gradient", "sum_pool", "sum_pool_gradient"}
 # Ops whose formula says itself what is rounded where operands are narrow.
 WIDENS: set[str] = {"attention", "attention_gradient"}
 # Kernels that take operands as strided views; the others get contiguous arrays.

@@ -1,7 +1,8 @@
 """Two ops of one launch: where a graph holds an op and its twin over the same operands (`Op.deflaunch_with`), one kernel computes both.
 
 A value and its gradient are such a pair. What the gradient is multiplied by melts into the kernel when it is there before the launch, so
-the pair waits for it; where that factor depends on the value itself, each op keeps a launch of its own.
+the pair waits for it; where that factor depends on the value itself, each op keeps a launch of its own. Results of one size, maxima and
+where they are, leave the kernel together, element by element: nothing waits, and what reads both melts into it too.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ def paired(graph: Graph, device: Any) -> Graph:
 
 
 def _call(n: Node, op: Any) -> Any:
-    return op, n.inputs, tuple(n.attrs.items()), n.spec.dtype
+    return op, n.inputs, tuple(n.attrs.items())
 
 
 def _join(n: Node, twin: Node, users: dict[Node, list[Node]], device: Any) -> None:
     assert n.op is not None and n.op.launch_both is not None
-    factors = _factors(n, users)
-    if n.stages is None or twin.size == n.size or any(_needs(f, twin) for f in factors):
+    stages = n.op.launch_both(device, operands(n.op, n.inputs), **n.attrs) if n.stages is not None else None
+    if not stages or any(s.also for s in stages) == (twin.size == n.size):
         return
-    if stages := n.op.launch_both(device, operands(n.op, n.inputs), **n.attrs):
+    factors = _factors(n, users) if twin.size != n.size else []
+    if not any(_needs(f, twin) for f in factors):
         n.stages, twin.stages, n.twin, twin.twin = stages, [], twin, n
         n.waits = twin.waits = tuple(f for f in factors if not _needs(f, n))
 

@@ -270,28 +270,3 @@ def _weight_tile(device: Any, layout: _Layout, n: int, groups: int, o: int, c: i
     items = ceil(c / cb) * ceil(panels / ob) * groups
     parts = max(1, min(units, ceil(device.compute_units * layout.numbers["per_core"] / items)))
     return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts)
-
-
-def launch_pool(name: str, device: Any, operands: Any, *, size: Any, stride: Any, low: Any, high: Any, dilation: Any, n: Any = None) -> Any:
-    """The stage of a pooling op of pool.cl (`n`: spatial axes of the result of a way back), or None where it does not suit."""
-    data, dtype = operands[0].shape, operands[0].dtype
-    if device.kind != "cpu" or dtype not in ("float32", "float64") or not all(prod(x.shape) for x in operands) or prod(size) > 256:
-        return None
-    whole = _three(n or data[2:], 1)
-    results = data[2:] if n else tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, a, b, d, k, t in
-                                       zip(data[2:], low, high, dilation, size, stride, strict=True))
-    size, stride, dilation, low, high = _three(size, 1), _three(stride, 1), _three(dilation, 1), _three(low, 0), _three(high, 0)
-    padded = tuple(s + a + b for s, a, b in zip(whole, low, high, strict=True))
-    lanes, itemsize = _lanes(device, dtype)
-    if (prod(padded) + prod(results)) * itemsize > TUNED["most"]:
-        return None
-    offsets = [[i * d for i in range(k)] for k, d in zip(size, dilation, strict=True)]
-    taps = [(z * padded[1] + y) * padded[2] + x for z, y, x in itertools.product(*offsets)]
-    named = {"": whole, "R": _three(results, 1), "S_": stride, "LOW_": low, "P": padded}
-    planes = data[0] * data[1]
-    items = max(1, min(planes, device.compute_units * TUNED["per_core"], planes * prod(results) * len(taps) // 4096))
-    variant = {"max_pool": "MAX", "max_pool_index": "INDEX", "sum_pool": "SUM", "max_pool_gradient": "MAX_BACK", "sum_pool_gradient": "SUM_BACK"}[name]
-    sizes = {p + axis: v for p, values in named.items() for axis, v in zip("ZYX", values, strict=True)}
-    defines = {"VARIANT": variant, "DATA": "g" if n else "x", "E": "double" if itemsize == 8 else "float", "CHANNELS": planes, "ITEMS": items,
-               "T_ALL": len(taps), "TAPS": ", ".join(map(str, taps)), **sizes}
-    return [_stage("pool", defines, (items,), {}, lanes, domain=(planes, prod(whole) if n else prod(results)))]

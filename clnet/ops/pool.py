@@ -1,12 +1,13 @@
 """Pooling in one to three dimensions: maximum, mean and global; x (N, C, *S) -> (N, C, *P), P as in convolution.
 
-Max pooling keeps no search for the way back: `max_pool_index` says which offset of each window won, and
-`max_pool_gradient` adds every cotangent there, element by element in gather form, so nothing races.
+Max pooling searches once: `max_pool_index` says which offset of each window won, in the launch that finds the maxima where a graph
+holds both, and `max_pool_gradient` adds every cotangent there, element by element in gather form, so nothing races.
 Sum pooling and its adjoint are a linear pair; the mean is the sum times one over the number of elements.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -17,8 +18,8 @@ from ..op import OPS, Case, kernel
 from ..spec import Spec, accept
 from ..tensor import Tensor, as_tensor, constant
 from .conv import out_sizes, padding_sides, per_axis
-from .conv_geometry import launch_pool
 from .pointwise import arange, cast, equal, floordiv, maximum, minimum, where
+from .pool_geometry import VARIANTS, pool_stages
 from .reduce import max, mean, positions, sum
 from .view import expand, fold_windows, getitem, pad, reshape, windows
 
@@ -187,8 +188,9 @@ _max_pool_index.define = _index_formula
 _max_pool_gradient.define = _gradient_formula
 _sum_pool.define = lambda x, *, size, **how: sum(_windows_of(x, 0, size, **how), _over(size))
 _sum_pool_gradient.define = _spread_formula
-for _op in (_max_pool, _max_pool_index, _max_pool_gradient, _sum_pool, _sum_pool_gradient):
-    _op.launch = lambda device, operands, _name=_op.name, **how: launch_pool(_name, device, operands, **how)
+for _name, _variant in VARIANTS.items():
+    OPS[_name].launch = functools.partial(pool_stages, _variant)
+_max_pool.deflaunch_with(_max_pool_index)(functools.partial(pool_stages, "MAX_AND_INDEX"))
 
 
 # --- what users call
