@@ -43,7 +43,7 @@ def tuned(device: Any, op: str, shape: str = "") -> Numbers:
                 found |= numbers
                 if _served is not None:
                     _served.add(f"{where} {name} {op} {part}".strip())
-    return found | _tried.get((op, shape), {})
+    return found | _tried.get((op, ""), {}) | _tried.get((op, shape), {})
 
 
 def _read_once(tables: dict[str, Numbers], name: str, file: Any) -> Numbers:

@@ -6,13 +6,14 @@ Sizes in elements unless said otherwise; times in cycles of a compute unit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil
 from typing import Any
 
 from ..engine.tune import tuned as lookup
 from . import matmul_tensor_geometry
-from .matmul_geometry import SIZE
+from .matmul_geometry import SIZE, shape_class
 
 Tile = tuple[Any, ...]
 Plan = dict[str, Any]
@@ -44,7 +45,8 @@ def stages(device: Any, defines: dict[str, Any], operands: Any, batch: int, prec
     x, w = operands
     m, n, k, size = defines["M"], defines["N"], defines["K"], SIZE[str(x.dtype)]
     along_k = (defines["X_K"] == 1 and defines["X_M"] != 1, defines["W_K"] == 1 and defines["W_N"] != 1)
-    g = _planned(device, {}, x.dtype == "float32", batch, m, n, k, along_k, (_wide(x, size), _wide(w, size)), size)
+    shape = shape_class(batch, m, n, k, (defines["X_M"], defines["X_K"]), (defines["W_K"], defines["W_N"]))
+    g = _planned(device, shape, {}, x.dtype == "float32", batch, m, n, k, along_k, (_wide(x, size), _wide(w, size)), size)
     if precision != "fp32" and (found := matmul_tensor_geometry.stages(device, defines, operands, batch, precision, g["time"])) is not None:
         return found
     split, domain = g["split"], (batch, m, n)
@@ -66,7 +68,7 @@ def stored(device: Any, batch: int, m: int, n: int, k: int) -> Plan | None:
     splits = {device.compute_units * wave // (batch * ceil(m / side) * ceil(n / side)) for side in (64, 128) for wave in (1, 2, 3, 4, 6, 8)}
     t = {**TUNED, **lookup(device, "matmul")}
     more = {"split": tuple(sorted({*t["split"], *splits} - {0}))}
-    return None if min(m, n) <= t["thin"] else _planned(device, more, True, batch, m, n, k, (False, False), (True, True), 4)
+    return None if min(m, n) <= t["thin"] else _planned(device, "", more, True, batch, m, n, k, (False, False), (True, True), 4)
 
 
 def stored_stage(g: Plan, batch: int, m: int, n: int, k: int, sums: str, scratch: dict[str, int]) -> Any:
@@ -82,11 +84,17 @@ def partial_sums(size: int, first: int = 0) -> str:
     return f"((__global T*)partial)[(size_t)((part) + {first}) * {size} + (e)]" if first else f"((__global T*)partial)[(size_t)(part) * {size} + (e)]"
 
 
-def _planned(device: Any, more: dict[str, Any], float32: bool, *shape: Any) -> Plan:
-    """_plan with the numbers that were measured for the device, and `more`."""
-    table = tuple(sorted({**TUNED, **lookup(device, "matmul"), **more}.items()))
+def space(device: Any) -> dict[str, Sequence[Any]]:
+    """What `clnet tune` tries for a GPU: every tile alone, then every cut of K."""
+    t = {**TUNED, **lookup(device, "matmul")}
+    return {"tiles": tuple((tile,) for tile in t["tiles"]), "split": tuple((parts,) for parts in t["split"])}
+
+
+def _planned(device: Any, shape: str, more: dict[str, Any], float32: bool, *sizes: Any) -> Plan:
+    """_plan with the numbers that were measured for the device and such shapes, and `more`."""
+    table = tuple(sorted({**TUNED, **lookup(device, "matmul", shape), **more}.items()))
     copies = device.ampere and float32  # 16 bits are widened on their way, through registers
-    return _plan(table, device.compute_units, device.largest_local, device.max_work_group, copies, *shape)
+    return _plan(table, device.compute_units, device.largest_local, device.max_work_group, copies, *sizes)
 
 
 def _common(defines: dict[str, Any], g: Plan, batch: int, sums: str, scratch: dict[str, int]) -> dict[str, Any]:

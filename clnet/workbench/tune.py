@@ -17,7 +17,7 @@ from typing import Any
 
 from ..engine import place, tune
 from .child import Child
-from .tune_tasks import Task, space, tasks
+from .tune_tasks import Task, space, tasks, wanted
 
 TRIES = "clnet.workbench.tune_child"
 OPS = ("matmul", "conv", "winograd")
@@ -74,17 +74,17 @@ def kernels(engine: Any, op: str, budget: float, only: str = "", folder: Path | 
     """Searches the numbers of an op's tasks for `budget` seconds in all. Exit status."""
     from tqdm.auto import tqdm
 
-    wanted = [t for t in tasks(op) if only.lower() in t.label.lower()]
-    if not wanted:
+    found = wanted(op, only)
+    if not found:
         print(f"tune: no task of {op} has {only!r} in its name; there are {', '.join(t.label for t in tasks(op))}", file=sys.stderr)
         return 1
     path = folder / f"{tune.slug(engine.device)}.json" if folder else None
-    child, start, made = Child(TRIES, PATIENCE), time.monotonic(), f"clnet tune --op {op} --budget {budget:g}"
+    child, start, made = Child(TRIES, PATIENCE), time.monotonic(), f"clnet tune --op {op}" + f" --only '{only}'" * bool(only) + f" --budget {budget:g}"
     try:
-        with tqdm(wanted, desc=f"tune {op} {engine.device.key}") as bar:
+        with tqdm(found, desc=f"tune {op} {engine.device.key}") as bar:
             for k, task in enumerate(bar):
                 search = Search(child, engine.device, op, task)
-                for line in search.run(start + budget * (k + 1) / len(wanted)):
+                for line in search.run(start + budget * (k + 1) / len(found)):
                     bar.set_postfix_str(f"{task.label}: {line}")
                 search.confirm()
                 _report(bar, search)

@@ -19,7 +19,7 @@ from ..tensor import tensor
 from .checks import oracle
 from .child import serve
 from .results import judge
-from .tune_tasks import Task, tasks
+from .tune_tasks import Task, wanted
 
 SAMPLE, ROUNDS = 0.02, 5  # [s] a sample is at least this long
 
@@ -29,7 +29,7 @@ class Bench:
 
     def __init__(self, device: str, op: str, label: str) -> None:
         self.engine = engine_for(select(device)[0])
-        self.task: Task = next(t for t in tasks(op) if t.label == label)
+        self.task: Task = next(t for t in wanted(op, label) if t.label == label)
         rng = np.random.default_rng(0)
         self.arrays = [rng.standard_normal(s, np.float32) for s in self.task.shapes]
         self.want: Any = None

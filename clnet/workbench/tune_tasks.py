@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from .. import ops as F
 from ..autodiff import gradients
 from ..engine.device import Device
 from ..errors import ConfigError
-from ..ops import conv_geometry, conv_winograd, matmul_geometry
+from ..ops import conv_geometry, conv_winograd, matmul_geometry, matmul_gpu_geometry
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,25 @@ def tasks(op: str) -> list[Task]:
     return {"matmul": _products, "conv": lambda: _convolutions("conv", 2), "winograd": lambda: _convolutions("winograd", 1)}[op]()
 
 
+def wanted(op: str, only: str) -> list[Task]:
+    """The calls of an op whose name contains `only`; or the one product that it spells, as "TN 768x8192x3072" does (m, k, n)."""
+    found = [t for t in tasks(op) if only.lower() in t.label.lower()]
+    spelled = re.fullmatch(r"(NN|NT|TN) (\d+)x(\d+)x(\d+)", only) if op == "matmul" else None
+    return found or ([_product(spelled[1], *map(int, spelled.groups()[1:]))] if spelled else [])
+
+
 def _products() -> list[Task]:
+    return [_product(form, *sizes) for sizes in [*((s, s, s) for s in SQUARES), *FLAT] for form in ("NN", "NT", "TN")]
+
+
+def _product(form: str, m: int, k: int, n: int) -> Task:
     forms: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         "NN": (lambda x, w: F.matmul(x, w), lambda x, w: x @ w), "NT": (lambda x, w: F.matmul(x, w.mT), lambda x, w: x @ w.T),
         "TN": (lambda x, w: F.matmul(x.mT, w), lambda x, w: x.T @ w)}
-    found = []
-    for m, k, n in [*((s, s, s) for s in SQUARES), *FLAT]:
-        shapes = {"NN": ((m, k), (k, n)), "NT": ((m, k), (n, k)), "TN": ((k, m), (k, n))}
-        for form, (call, reference) in forms.items():
-            entry = matmul_geometry.shape_class(1, m, n, k, *{"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form])
-            found.append(Task(f"{form} {m}x{k}x{n}", ("matmul", entry), call, reference, shapes[form]))
-    return found
+    call, reference = forms[form]
+    shapes = {"NN": ((m, k), (k, n)), "NT": ((m, k), (n, k)), "TN": ((k, m), (k, n))}[form]
+    entry = matmul_geometry.shape_class(1, m, n, k, *{"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form])
+    return Task(f"{form} {m}x{k}x{n}", ("matmul", entry), call, reference, shapes)
 
 
 def _convolutions(op: str, stride: int) -> list[Task]:
@@ -63,6 +72,8 @@ def _convolutions(op: str, stride: int) -> list[Task]:
 
 def space(op: str, device: Device) -> dict[str, Sequence[Any]]:
     """Tunable -> the values that are tried. Raises ConfigError where a device's geometry has none."""
+    if device.kind != "cpu" and op == "matmul":
+        return matmul_gpu_geometry.space(device)
     if device.kind != "cpu":
-        raise ConfigError(f"tune: expected a CPU; got {device}; the tables of GPUs are made by timing all their tiles (cl_kernels/README.md).")
+        raise ConfigError(f"tune: expected a CPU, or --op matmul; got {op} on {device}; other tables of GPUs are made by timing all their tiles.")
     return {"matmul": matmul_geometry.SPACE, "conv": conv_geometry.SPACE, "winograd": conv_winograd.SPACE}[op]

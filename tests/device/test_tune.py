@@ -129,8 +129,18 @@ def test_bad_calls_are_refused(line: str, message: str, capsys: pytest.CaptureFi
     assert message in capsys.readouterr().err
 
 
-def test_gpus_have_tables_made_otherwise(cpu: Any) -> None:
+def test_gpus_search_products_alone(cpu: Any) -> None:
     from dataclasses import replace
 
+    gpu = replace(cpu.device, kind="gpu")
+    found = tune_tasks.space("matmul", gpu)
+    assert all(len(tiles) == 1 for tiles in found["tiles"]) and ((1,) in found["split"])
     with pytest.raises(clnet.ConfigError, match="expected a CPU"):
-        tune_tasks.space("matmul", replace(cpu.device, kind="gpu"))
+        tune_tasks.space("conv", gpu)
+
+
+def test_a_product_can_be_spelled() -> None:
+    (task,) = tune_tasks.wanted("matmul", "TN 96x200x48")
+    assert task.shapes == ((200, 96), (200, 48)) and task.entry == ("matmul", "TN 128x256x64")
+    assert [t.label for t in tune_tasks.wanted("matmul", "TN 64x64x64")] == ["TN 64x64x64"]
+    assert not tune_tasks.wanted("conv", "TN 96x200x48")
