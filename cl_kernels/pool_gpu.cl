@@ -11,7 +11,7 @@
 #include "include/pool.h"
 
 #ifndef GROUP
-#define GROUP 256               // work-items of a group
+#define GROUP 128               // work-items of a group
 #endif
 #ifndef X_KIND
 #define X_KIND SAME

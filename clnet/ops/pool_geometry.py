@@ -11,7 +11,7 @@ from ..spec import NARROW, is_float
 PER_CORE = 4  # work-items a core, against uneven cores
 WORTH = 4096  # additions or comparisons that are worth a work-item on a CPU
 PRIVATE = 1 << 20  # [bytes] of a work-item that both CPU runtimes are known to give
-GROUP = 256  # work-items of a group on a GPU
+GROUP = 128  # work-items of a group on a GPU
 LANES = (4, 2, 1)  # elements of a row that a work-item of a GPU may take: the most that divide it
 HELD = 32  # of a row of data or of windows that a work-item of a GPU has in hand
 FILE = "pool_gpu.cl"
