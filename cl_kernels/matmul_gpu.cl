@@ -4,7 +4,7 @@
 // X_ALIGN and W_ALIGN: the elements to which an operand's first is aligned, and the numbers of clnet/ops/matmul_gpu_geometry.py, which says
 // when to use what. K may be cut into SPLIT parts of K_PART (for few tiles and long K): the parts go to the temporary memory `partial`, and
 //   PARTIAL(part, e)         element e = (batch M + m) N + n of a part
-//   RESULT(batch, m, n, v)   stores v there, or through EPILOGUE where K is whole
+//   RESULT(batch, m, n, v)   stores v there, or through EPILOGUE where K is whole; RESULT_V: VW columns
 // matmul_thin.cl is for few rows. VARIANTs:
 //
 // TILE. Grid (tiles * ITEMS, 1, BATCH * SPLIT), local size (ITEMS, 1, 1): one work-group for a BM x BN tile of y.
@@ -15,7 +15,8 @@
 //   Each item keeps TM x TN sums, in chunks of VW rows and VW columns that are BM / TM * VW (BN / TN * VW) apart; its next row and column of
 //   local memory are read before the current ones are multiplied, across the barrier too.
 //   Lanes load along the contiguous dimension of each operand, X_WIDE (W_WIDE) elements at once, so all transpositions coalesce.
-//   Results pass through local memory, one row of each item at a time, so that EPILOGUE loads and stores whole lines, whatever is fused.
+//   Results: items store VW columns at once, whole lines a row of lanes (DIRECT, where N is a multiple of VW); else they pass through local memory,
+//   one row of each item at a time, so that EPILOGUE loads and stores whole lines, whatever is fused.
 //   Local memory STAGES * BK * (BM + BN + 2 * VW) elements. Assumes VW divides TM and TN, LANES_N divides BN / TN, LANES_M divides BM / TM,
 //   BK even, WIDE 1 or 16 bytes (then aligned, and sizes and strides multiples of it), lines of a block divide ITEMS or the other way round.
 //
@@ -69,6 +70,9 @@
 #endif
 #ifndef STAGES
 #define STAGES 2                // blocks in local memory; 2 where ASYNC is 0
+#endif
+#ifndef DIRECT
+#define DIRECT 0                // 1: items store their results themselves
 #endif
 #ifndef X_WIDE
 #define X_WIDE 1                // elements of a load
@@ -152,12 +156,21 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
     __global const STORED_OF(X_KIND)* left = LEFT + X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
     __global const STORED_OF(W_KIND)* right = RIGHT + W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
 #include "include/tile_loop.h"
+#if DIRECT
+#define ROW_V(r, c, v)                                                                                     \
+    {                                                                                                      \
+        const size_t m = m0 + (r), n = n0 + (c);                                                           \
+        if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { RESULT_V(batch, m, n, v); }                            \
+    }
+    TILE_STORE(ROW_V)
+#else
 #define ROW(r, e)                                                                                          \
     {                                                                                                      \
         const size_t m = m0 + (r), n = n0 + (e) % BN;                                                      \
         if (INSIDE(m, M, BM) && INSIDE(n, N, BN)) { RESULT(batch, m, n, xs[e]); }                          \
     }
     TILE_END(ROW)
+#endif
 }
 
 #elif VARIANT == TURN

@@ -6,8 +6,6 @@
 
 #if ASYNC
 #include "include/ptx.h"
-#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
-#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
 // Elements outside the matrices are filled with zeros: the copy then takes 0 of its bytes.
 #define COPY_IF_1(to, from, in) COPY_ASYNC_4(to, from, (in) ? 4 : 0)
 #define COPY_IF_4(to, from, in) COPY_ASYNC(to, from, (in) ? 16 : 0)

@@ -27,6 +27,9 @@ INLINE local_at local_address(__local void* p) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"((ulong)(from)), "r"((uint)(bytes)) : "memory")
 #define COPY_ASYNC_4(to, from, bytes) \
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"((ulong)(from)), "r"((uint)(bytes)) : "memory")
+// All of 4 or 16 bytes: no register holds their number.
+#define COPY_1(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory")
+#define COPY_4(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory")
 #define PUT(at, v) put_16(at, v)
 INLINE void put_16(const local_at at, const uint4 v) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");

@@ -64,6 +64,11 @@
     const uint t = get_local_id(0), warp = t / (LANES_M * LANES_N), lane = t % (LANES_M * LANES_N);        \
     const uint tm = (warp / (STEP_N / LANES_N) * LANES_M + lane / LANES_N) * VW, tn = (warp % (STEP_N / LANES_N) * LANES_N + lane % LANES_N) * VW;
 
+// Calls ROW_V(m, n, v) for VW results of each item in row m, column n of the tile: a row of lanes writes whole lines, nothing passes local memory.
+#define TILE_STORE(ROW_V)                                                                                  \
+    UNROLL for (int i = 0; i < TM; i++)                                                                    \
+        UNROLL for (int j = 0; j < TN; j += VW) { ROW_V((tm + i % VW + i / VW * VW * STEP_M), (tn + j * STEP_N), VLOAD_P(sum[i] + j)) }
+
 // Calls ROW(m, e) for all rows and columns of the tile, lanes along columns: element xs[e], in row m; e % BN is its column.
 #define TILE_END(ROW)                                                                                      \
     UNROLL for (int i = 0; i < TM; i++) {                                                                  \

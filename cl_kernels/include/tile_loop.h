@@ -3,7 +3,7 @@
     UNROLL for (int i = 0; i < TM; i++)
         UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0;
 #if ASYNC
-    const uint xs_at = local_address(xs), ws_at = local_address(ws);
+    const local_at xs_at = LOCAL_AT(xs), ws_at = LOCAL_AT(ws);
     UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (s < blocks) { FETCH(s, from + s * BK) }
         COMMIT

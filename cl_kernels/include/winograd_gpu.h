@@ -82,7 +82,7 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void winograd_gpu_pack(
 #define LOADS (US / 4 / ITEMS)
 #define NEXT_WEIGHTS(c, i) (from + ((size_t)(c) * PRODUCTS + i * (ITEMS / 8)) * OP)
 #if ASYNC
-#define WEIGHTS_BEGIN const uint at = local_address(us + to);
+#define WEIGHTS_BEGIN const local_at at = LOCAL_AT(us + to);
 #define FETCH_WEIGHTS(stage, c)                                                                            \
     UNROLL for (int i = 0; i < LOADS; i++) COPY_4(at + ((stage) * US + i * ITEMS * 4) * 4, NEXT_WEIGHTS(c, i)); \
     COMMIT

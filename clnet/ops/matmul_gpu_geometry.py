@@ -26,7 +26,7 @@ TUNED: dict[str, Any] = dict(
     lead=10,        # [steps along k] what filling the blocks and storing the tile cost
     launch=24000,   # [cycles] cutting K: one more kernel, the wait for the last part, and the time of the host
     bytes=16000,    # [bytes a cycle] parts of sums to the cache and back, all units together
-    split=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
+    split=(*range(1, 17), 20, 24, 32),
     part=64,        # K is not cut into parts shorter than this
     scatter=0.04,   # share of the time that turning blocks of one operand costs, where it is contiguous along k
     turn=(8000, 1900),  # [cycles], [bytes a cycle] of copying it transposed instead
@@ -100,15 +100,17 @@ def _planned(device: Any, shape: str, more: dict[str, Any], float32: bool, *size
 def _common(defines: dict[str, Any], g: Plan, batch: int, sums: str, scratch: dict[str, int]) -> dict[str, Any]:
     """The macros of all stages of a product; results go to `sums` where there is temporary memory for them."""
     m, n = defines["M"], defines["N"]
+    element = f"PARTIAL(part, ((size_t)(b) * {m} + (m)) * {n} + (n))"
     return {**defines, **g["defines"], "BATCH": batch, "SPLIT": g["split"], "K_PART": g["part"], "USE_FMA": 1, "PARTIAL(part, e)": sums,
-            "RESULT(b, m, n, v)": f"PARTIAL(part, ((size_t)(b) * {m} + (m)) * {n} + (n)) = (v)" if "partial" in scratch else "EPILOGUE(b, m, n, v)"}
+            "RESULT(b, m, n, v)": f"{element} = (v)" if "partial" in scratch else "EPILOGUE(b, m, n, v)",
+            "RESULT_V(b, m, n, v)": f"VSTORE((v), &{element})" if "partial" in scratch else "EPILOGUE_V(b, m, n, v)"}
 
 
 def _main(common: dict[str, Any], g: Plan, batch: int, domain: tuple[int, ...], scratch: dict[str, int], final: bool, note: str = "") -> Any:
     from ..engine.codegen import Stage
 
     grid = g["groups"] * g["items"], 1, batch * g["split"]
-    return Stage("matmul", common, grid, (g["items"], 1, 1), domain, 4, scratch, final=final, file=g["file"], note=note)
+    return Stage("matmul", common, grid, (g["items"], 1, 1), domain, 4, scratch, final=final, file=g["file"], stepped=bool(common.get("DIRECT")), note=note)
 
 
 def _turn(common: dict[str, Any], operand: Any, i: int, batch: int, scratch: dict[str, int], size: int) -> Any:
@@ -150,7 +152,7 @@ def _plan(table: Tile, units: int, local: int, most: int, copies: bool, batch: i
     turn = [copies and along and time * t["scatter"] > t["turn"][0] + 2 * rows * batch * k * size / t["turn"][1]
             for along, rows in zip(along_k, (m, n), strict=True)]
     defines = dict(VARIANT="TILE", BM=bm, BN=bn, BK=bk, TM=tm, TN=tn, LANES_M=lanes_m, LANES_N=lanes_n, STRIPE=t["stripe"],
-                   ASYNC=int(copies), STAGES=stages if copies else 2, X_WIDE=_width(wide[0], copies, along_k[0], bm, bk, items),
+                   DIRECT=int(n % 4 == 0), ASYNC=int(copies), STAGES=stages if copies else 2, X_WIDE=_width(wide[0], copies, along_k[0], bm, bk, items),
                    W_WIDE=_width(wide[1], copies, along_k[1], bn, bk, items))
     return dict(file=TILES, defines=defines, groups=ceil(m / bm) * ceil(n / bn), items=items, split=ceil(k / part) if k else 1, part=part, time=time, turn=turn)
 

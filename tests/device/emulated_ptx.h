@@ -6,6 +6,8 @@ typedef __local uchar* local_at;
 #define WARP MEET
 #define COPY_ASYNC(to, from, bytes) *(__local uint4*)(to) = (bytes) ? *(__global const uint4*)(from) : (uint4)(0)
 #define COPY_ASYNC_4(to, from, bytes) *(__local float*)(to) = (bytes) ? *(from) : 0
+#define COPY_1(to, from) COPY_ASYNC_4(to, from, 4)
+#define COPY_4(to, from) COPY_ASYNC(to, from, 16)
 #define PUT(at, v) *(__local uint4*)(at) = (v)
 #define COPY_COMMIT
 #define COPY_WAIT(n)

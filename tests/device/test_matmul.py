@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 import clnet.ops as F
-from clnet.engine import on
+from clnet.engine import on, tune
 from clnet.engine.inspect import explain
 from clnet.engine.opencl import OpenCLEngine
 from clnet.errors import ConfigError
@@ -183,3 +183,23 @@ def test_a_gpu_with_little_local_memory(device, monkeypatch, local_memory):
         x, w, reference = operands("NT", 40, 50, 60, (2, 3))
         assert error(F.relu(x @ w + 1.0), np.maximum(reference + 1, 0)) < tolerance("fp32", 60)
         assert "fp32; tf32 was asked for" in repr(explain(F.matmul(x, w, precision="tf32")))
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 16, 8, 4, 4, 8, 3), (32, 64, 8, 4, 4, 4, 8, 4)])
+def test_copies_past_the_registers(tensor_cores, tile):
+    """Blocks contiguous along k and across, operands at odd places, K cut, results that items store themselves and others."""
+    with on(tensor_cores(True, local_memory=96 * 1024)), tune.overriding(("matmul", ""), {"tiles": ((*tile, 1.0, 100),), "split": (1, 3), "thin": 0}):
+        for form in FORMS:
+            for m, n, k in ((65, 100, 40), (128, 96, 64), (70, 33, 20), (33, 36, 1000)):
+                x, w, reference = operands(form, m, n, k)
+                assert error(x @ w, reference) < tolerance("fp32", k), (form, m, n, k)
+        whole = clnet.tensor(np.random.default_rng(1).standard_normal(70 * 40 + 1).astype(np.float32))
+        x, (_, w, _) = whole[1:].reshape(70, 40), operands("NN", 70, 36, 40)
+        assert error(F.relu(x @ w + 1.0), np.maximum(x.numpy().astype(np.float64) @ w.numpy() + 1.0, 0)) < tolerance("fp32", 40)
+
+
+def test_one_class_of_sizes_can_have_its_own_tiles(tensor_cores):
+    """Numbers of a shape class serve on GPUs too, and the others keep those of all shapes."""
+    with on(tensor_cores(True, local_memory=96 * 1024)), tune.overriding(("matmul", "TN 64x64x64"), {"tiles": ((32, 32, 8, 4, 4, 4, 8, 3, 1.0, 100),)}):
+        texts = {form: explain(operands(form, 64, 64, 64)[0] @ operands(form, 64, 64, 64)[1]).sources[0] for form in ("TN", "NN")}
+    assert "#define BM 32\n#define BN 32\n#define BK 8\n" in texts["TN"] and "#define BK 8\n" not in texts["NN"]
