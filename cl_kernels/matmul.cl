@@ -13,7 +13,7 @@
 //   One operand is broadcast, element by element, over rows i; the other is read in vectors, along columns j:
 //       for each block of KC along k
 //           pack the block's columns into panels [JC / (NV*VW)][k][NV*VW]           in private memory, sized to stay in L2
-//           for each MR rows: pack them too [k][MR] where ROWS_PACKED, else broadcast from where they lie
+//           for each MR rows: pack them too (RB times MR at once) where ROWS_PACKED, else broadcast from where they lie
 //               for each panel: an MR x NV tile of vectors stays in registers over all of KC     (`micro`)
 //   Rows are m and columns are n; with SWAP the other way round (yT = wT xT), which packs x in place of w: for few m.
 //   The tile is written to private memory and only then through the epilogue, so that the epilogue is compiled once.
@@ -52,6 +52,9 @@
 #ifndef ROWS_PACKED
 #define ROWS_PACKED 0           // 1: copy the rows' operand too, where its stride makes cache lines collide or pages many
 #endif
+#ifndef RB
+#define RB 1                    // row tiles that are packed at once
+#endif
 #ifndef COLS_PACKED
 #define COLS_PACKED 1           // 0: read the columns' operand where it lies (contiguous along j, few rows to reuse it)
 #endif
@@ -64,7 +67,15 @@
 #define STORED STORED_OF(X_KIND)
 
 #define NR (NV * VW)
-#define ROW_PANEL ((MR + VW - 1) / VW * VW)     // packed rows are padded to whole vectors
+#if ROW_K == 1                                  // packed rows keep the order in which they lie, so that nothing is transposed
+#define A_I ((KB + VW - 1) / VW * VW + VW)       // [MR][k]; rows do not collide in the cache, as those of 2^n columns do
+#define A_K 1
+#define ROW_PANEL (MR * A_I)
+#else
+#define A_I 1                                   // [k][MR]
+#define A_K MR
+#define ROW_PANEL (KB * MR + VW)                // the last store of a whole vector goes beyond
+#endif
 #define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
 #define KB ((KC) > 0 ? (KC) : 1)
 #define TAIL_ROWS ((ROWS) % MR)                 // edges: sizes are known, so they are instances of their own
@@ -100,6 +111,25 @@ INLINE void pack(T* restrict to, __global const STORED* restrict from, const siz
             for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? SCALAR_OF(X_KIND, from + l * stride_i + k * stride_k) : 0;
     }
 }
+
+#if ROWS_PACKED
+// Panels of MR of the `rows` rows at `from`, beyond which `readable` may be read; along rows, a line is read once for all panels.
+INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, const size_t rows, const size_t readable, const size_t depth) {
+#if ROW_K == 1
+    for (size_t i = 0; i < rows; i += MR)
+        pack(to + i / MR * ROW_PANEL, from + i * ROW_I, A_I, depth, min((size_t)MR, rows - i), ROW_K, ROW_I);
+#else
+    for (size_t k = 0; k < depth; k++)
+        for (size_t i = 0; i < rows; i += MR) {
+            T* restrict line = to + i / MR * ROW_PANEL + k * MR;
+            __global const STORED* restrict at = from + k * ROW_K + i * ROW_I;
+            UNROLL for (size_t l = 0; l < MR; l += VW)
+                if (ROW_I == 1 && i + l + VW <= readable) VSTORE(VLOAD_OF(X_KIND, at + l), line + l);
+                else for (size_t r = l; r < min(l + VW, (size_t)MR) && i + r < rows; r++) line[r] = SCALAR_OF(X_KIND, at + r * ROW_I);
+        }
+#endif
+}
+#endif
 
 // c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
 // rows, vecs and last are constants at every call: the tile lives in registers.
@@ -145,8 +175,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     __global const STORED* restrict row_operand = ROW_OPERAND;
     __global const STORED* restrict col_operand = COL_OPERAND;
 #if ROWS_PACKED
-    T row_panel[KB * ROW_PANEL] __attribute__((aligned(64)));
-    const size_t a_i = 1, a_k = ROW_PANEL;
+    T row_panels[RB * ROW_PANEL] __attribute__((aligned(64)));
+    const size_t a_i = A_I, a_k = A_K;
 #else
     const size_t a_i = ROW_I, a_k = ROW_K;
 #endif
@@ -170,8 +200,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
         for (size_t i = i0; i < i1; i += MR) {
             __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
-            pack(row_panel, rows_at, ROW_PANEL, ROWS - i, depth, ROW_I, ROW_K);
-            const T* restrict a = row_panel;
+            if ((i - i0) % (MR * RB) == 0) pack_rows(row_panels, rows_at, min((size_t)(MR * RB), i1 - i), ROWS - i, depth);
+            const T* restrict a = row_panels + (i - i0) / MR % RB * ROW_PANEL;
 #else
             __global const T* restrict a = rows_at;
 #endif

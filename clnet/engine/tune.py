@@ -1,7 +1,8 @@
 """Tuned numbers are data. For an op on a device they come, later ones over earlier, from
 
     cl_kernels/tuning/<name>.json   shipped: by the device's name ("NVIDIA H200" -> nvidia-h200), or for CPUs by runtime and vector width
-                                    ("intel-cpu-16"), since a CPU's name says little
+                                    ("intel-cpu-16"), since a CPU's name says little, before it that of the processor's maker
+                                    ("intel-cpu-16-intel")
     the user's folder               written by `clnet tune`
     overriding(...)                 what a search is trying
 
@@ -21,6 +22,7 @@ from typing import Any
 from .folders import cache_root, private_folder, write_atomically
 
 Numbers = dict[str, Any]
+FOLDER = importlib.resources.files("cl_kernels").joinpath("tuning")
 _shipped: dict[str, Numbers] = {}
 _own: dict[str, Numbers] = {}
 _tried: dict[tuple[str, str], Numbers] = {}
@@ -37,7 +39,7 @@ def tuned(device: Any, op: str, shape: str = "") -> Numbers:
     """What was measured for an op on a device: its numbers for all shapes, overridden by those of a shape class, if any."""
     name = slug(device)
     found: Numbers = {}
-    for where, table in (("shipped", _read_once(_shipped, name, shipped(name))), ("own", _read_once(_own, name, own_file(device)))):
+    for where, table in (("shipped", _read_once(_shipped, name, shipped(device))), ("own", _read_once(_own, name, own_file(device)))):
         for part in dict.fromkeys(("", shape)):
             if numbers := table.get(op, {}).get(part):
                 found |= numbers
@@ -52,8 +54,11 @@ def _read_once(tables: dict[str, Numbers], name: str, file: Any) -> Numbers:
     return tables[name]
 
 
-def shipped(name: str) -> Any:
-    return importlib.resources.files("cl_kernels").joinpath("tuning", f"{name}.json")
+def shipped(device: Any) -> Any:
+    """The table of this maker's processors, where one ships: caches and ports differ between makers, with as many lanes."""
+    maker = device.name.lower().replace("(", " ").split()[:1]
+    own = FOLDER.joinpath("-".join([slug(device), *maker]) + ".json")
+    return own if device.kind == "cpu" and own.is_file() else FOLDER.joinpath(f"{slug(device)}.json")
 
 
 def own_file(device: Any) -> Path:

@@ -23,6 +23,8 @@ TUNED: dict[str, dict[str, Any]] = {
         scratch=512 * 1024,     # [bytes] private memory of a work-item; half of a 1 MB L2 (both CPU runtimes accept 2 MB)
         panel=320 * 1024,       # [bytes] one packed panel over the whole of K stays below this, or K is cut into blocks
         depth=512,              # KC where K is cut
+        strided=256,            # KC where the rows' operand is not contiguous along k: each row of k is a page of its own
+        rows=64 * 1024,         # [bytes] of it that are packed at once, lines read whole (Xeon, TN 2064: 197 GFLOP/s against 98)
         tile_rows=256,          # rows of the macro tile where K is cut: each packed column is reused that often
         per_core=4,             # work-items a core for large products, against uneven cores
         large=3e6,              # [cycles a core] from here on a product counts as large
@@ -30,6 +32,7 @@ TUNED: dict[str, dict[str, Any]] = {
         stream=0.4,             # [cycles a vector] columns reach the registers from L2
         copy=1.5,               # [cycles a vector] packing what is contiguous across the panel
         transpose=6.0,          # [cycles a vector] packing what is contiguous along k: 4 shuffles, a load, a store
+        line=1.5,               # [cycles an element] packing rows that are not contiguous along k
         gather=4.0,             # [cycles an element] packing what is contiguous nowhere
         direct_tiles=5,         # up to so many row tiles the columns are read where they lie (64 rows: 1.47 against 1.27 packed)
         direct_depth=64,        # up to such a K too: the panel fits L1 as it lies
@@ -42,7 +45,7 @@ TUNED: dict[str, dict[str, Any]] = {
 SPACE: dict[str, Sequence[Any]] = {
     "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 2)), "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000),
     "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16), "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10),
-    "tile_rows": (96, 256, 512), "item": (500, 2000, 8000),
+    "tile_rows": (96, 256, 512), "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10),
 }
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
@@ -80,8 +83,9 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    cut = k * width * size > t["panel"]
-    depth = t["depth"] if cut else max(k, 1)
+    strided = row_k != 1 and k > t["strided"]
+    cut = strided or k * width * size > t["panel"]
+    depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
     rows_most = row_tiles
     if swap or cut:                                     # the macro tile stays in private memory: half of the scratch at most
         rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
@@ -91,12 +95,13 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
     items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
     per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
-                                 cost, t["item"], pack * k * nv)
+                                 cost, t["item"], pack * k * nv, t["line"] * mr * k * strided)
     ic, jc = per_rows * mr, per_panel * width
     aliased = row_k == 1 and row_i * size % 4096 == 0 and rows > 1     # all rows of a tile fall into one set of the L1
-    rows_packed = per_panel > 1 and (aliased or row_k != 1 and depth > 256) or row_k != 1 and row_i != 1 and per_panel > 2
+    rows_packed = per_panel > 1 and (aliased or strided) or row_k != 1 and row_i != 1 and per_panel > 2
+    at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
-                   ROWS_PACKED=int(rows_packed or widened))
+                   ROWS_PACKED=int(rows_packed or widened), RB=at_once)
     return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
 
 
@@ -129,14 +134,14 @@ def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
 
 
 def _split(panels: int, row_tiles: int, panels_most: int, rows_most: int, items: int,
-           cores: int, batch: int, cost: float, item_cost: float, panel_pack: float) -> tuple[int, int]:
-    """(panels, row tiles) of a work-item: the shortest time of the busiest core, every row split packing the columns again."""
+           cores: int, batch: int, cost: float, item_cost: float, panel_pack: float, row_pack: float) -> tuple[int, int]:
+    """(panels, row tiles) of a work-item: the shortest time of the busiest core, each of them packing its columns and rows."""
     best: tuple[float, int, int, int] | None = None
     for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)} | {rows_most}):
         for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
             share = across * down / (panels * row_tiles)
-            time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack)
+            time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack + down * row_pack)
             time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None

@@ -77,6 +77,27 @@ def test_few_rows_and_long_sums_repeat_to_the_bit(device, m, n, k):
         assert np.array_equal((x @ w + 0).numpy(), y.numpy())
 
 
+@pytest.mark.parametrize("tile", [(8, 3), (14, 2)])
+def test_rows_that_a_cpu_packs(device, tile):
+    """At the edges of row tiles and of what is packed at once, K cut, in either order."""
+    if device.device.kind != "cpu" or not hasattr(device, "plans"):
+        pytest.skip("the kernel of CPUs")
+    numbers = {"tile": tile, "strided": 16, "panel": 0, "depth": 16, "line": 1e3, "direct_depth": 0}
+    for rows in (0, tile[0] * 16 * 4 * 3):
+        device.plans.clear()
+        with tune.overriding(("matmul", ""), numbers | {"rows": rows}):
+            for form, m, k in (("TN", tile[0] * 3 - 1, 40), ("TN", tile[0] * 9 + 1, 32), ("TT", tile[0] * 3, 17), ("NN", tile[0] * 3 + 1, 40)):
+                x, w, reference = operands(form, m, 203, k)
+                assert error(x @ w, reference) < tolerance("fp32", k), (form, m, k)
+            x, w, _ = operands("TN", tile[0] * 9 + 1, 203, 32)
+            text = explain(x @ w).sources[0]
+            assert "#define ROWS_PACKED 1\n" in text and ("#define RB 1\n" in text) == (not rows), text
+            x, w = (t.mT.astype("bfloat16").mT for t in (x, w))
+            exact = x.numpy().astype(np.float64) @ w.numpy().astype(np.float64)
+            assert error(x @ w, exact) < tolerance("bfloat16", 40)
+    device.plans.clear()
+
+
 def test_operands_at_odd_places(device):
     whole = clnet.tensor(np.random.default_rng(1).standard_normal(200 * 200 + 7).astype(np.float32))
     for at in (0, 1, 2, 4):

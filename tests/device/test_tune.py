@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ SHAPE = (96, 96)
 
 @pytest.fixture
 def cpu(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A CPU's engine whose user's table is empty."""
+    """A CPU's engine with empty tables."""
     if not hasattr(device, "plans") or device.device.kind != "cpu":
         pytest.skip("the numbers here are those of CPUs")
     monkeypatch.setattr(tune, "own_file", lambda d: tmp_path / "own.json")
+    monkeypatch.setattr(tune, "shipped", lambda d: tmp_path / "shipped.json")
     for table in (tune._own, tune._shipped):
         table.clear()
     device.plans.clear()
@@ -74,12 +76,20 @@ def test_a_damaged_table_costs_only_speed(cpu: Any, text: str) -> None:
 
 
 def test_every_shipped_table_can_be_read() -> None:
-    folder = tune.shipped("x").joinpath("..")
-    names = [f.name for f in Path(str(tune.shipped("x"))).parent.glob("*.json")]
-    assert "nvidia-h200.json" in names and folder is not None
-    for name in names:
-        table = tune.read(tune.shipped(name.removesuffix(".json")))
+    files = [f for f in tune.FOLDER.iterdir() if f.name.endswith(".json")]
+    assert "nvidia-h200.json" in [f.name for f in files]
+    for file in files:
+        table = tune.read(file)
         assert table["ops"] and table["made"] and table["device"]
+
+
+def test_a_table_of_the_processors_maker_comes_before_that_of_all_makers() -> None:
+    device = SimpleNamespace(kind="cpu", runtime="intel", vector_width=16, name="Intel(R) Xeon(R) Processor")
+    assert tune.shipped(device).name == "intel-cpu-16-intel.json"
+    device.name = "AMD EPYC"
+    assert tune.shipped(device).name == "intel-cpu-16.json"
+    device.name = ""
+    assert tune.shipped(device).name == "intel-cpu-16.json"
 
 
 def test_the_child_measures_and_survives_a_bad_candidate(cpu: Any) -> None:
