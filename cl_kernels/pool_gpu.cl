@@ -5,13 +5,21 @@
 //   X_KIND, G_KIND     how the data are stored (vector.h)      X_ALIGN  [elements] their alignment
 // Grid (ITEMS rounded up to GROUP), local size (GROUP): a work-item takes VW elements of a row of the result.
 //   forward: the piece of a row of data that they need is read in vectors as long as alignment allows, padding beside it; maxima stay in registers
-//   back: an element looks at the windows that may hold it, in their order; neighbours read the same windows, which the cache serves.
-// No local memory. Tunables: GROUP, VW.
+//   back: VW elements of ROWS rows; an element looks at the windows that may hold it, in their order, and those of several are read once.
+// No local memory. Tunables: GROUP, VW, ROWS.
 
 #include "include/pool.h"
 
 #ifndef GROUP
 #define GROUP 128               // work-items of a group
+#endif
+#ifndef ROWS
+#define ROWS 1                  // of a plane that an item takes on the way back, where their windows meet
+#endif
+#if ROWS > 1
+#define UNROLL_ROWS UNROLL
+#else
+#define UNROLL_ROWS
 #endif
 #ifndef X_KIND
 #define X_KIND SAME
@@ -55,11 +63,20 @@
 #endif
 #define LANE(TYPE, v, l) (((TYPE*)&(v))[l])
 
-// Of the windows along an axis that may hold its element i the q-th last: p; the element is its offset k, if HOLDS.
+// Whether window `at` sends what it has to its offset k
+#if VARIANT == MAX_BACK
+#define CHOSEN(at, k) (index[at] == (k))
+#else
+#define CHOSEN(at, k) true
+#endif
+
+// Of the windows along an axis the q-th last that starts no later than element first + i, i of the N that an item takes: p. It HOLDS the element
+// as its offset k, if it is THERE. Where strides divide N the compiler knows k.
 #define WINDOWS(K, D, S) (((K) - 1) * (D) / (S) + 1)
-#define WINDOW(p, k, i, q, K, D, S, LOW, R) \
-    const int p = ((i) + (LOW)) / (S) - (q), p##_at = (i) + (LOW) - p * (S), k = p##_at / (D); \
-    const bool p##_holds = p >= 0 && p < (R) && k < (K) && k * (D) == p##_at;
+#define WINDOW(p, k, first, i, q, N, K, D, S, LOW, R) \
+    const int p##_i = (i) + (LOW) + ((N) % (S) ? (first) : 0), p = ((N) % (S) ? 0 : (first) / (S)) + p##_i / (S) - (q), \
+        p##_at = p##_i % (S) + (q) * (S), k = p##_at / (D); \
+    const bool p##_holds = k < (K) && k * (D) == p##_at, p##_there = p >= 0 && p < (R);
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void pool(PARAMS) {
     BEGIN
@@ -91,7 +108,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void pool(PARAMS) {
 #if VARIANT == SUM
                     LANE(E, best, l) += one;
 #else
-                    const bool wins = (one > LANE(E, best, l) || one != one) && LANE(E, best, l) == LANE(E, best, l);
+                    const bool wins = !(one <= LANE(E, best, l)) && LANE(E, best, l) == LANE(E, best, l);     // greater, or the first NaN
                     LANE(E, best, l) = wins ? one : LANE(E, best, l);
                     LANE(uchar, number, l) = wins ? (kz * KY + ky) * KX + kx : LANE(uchar, number, l);
 #endif
@@ -100,31 +117,30 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void pool(PARAMS) {
     }
     LEAVE(EPILOGUE_V, c, ((size_t)w * RY + v) * RX + u, best, number);
 #else
-    const int u = item % (X / VW) * VW, v = item / (X / VW) % Y, w = item / (X / VW * Y) % Z;
-    const size_t c = item / (X / VW * Y * Z), plane = c * ((size_t)RZ * RY * RX);
-    LANES_OF(E) total;
-    UNROLL for (int l = 0; l < VW; l++) LANE(E, total, l) = 0;
+    const int u = item % (X / VW) * VW, v = item / (X / VW) % (Y / ROWS) * ROWS, w = item / (X / VW * (Y / ROWS)) % Z;
+    const size_t c = item / (X / VW * (Y / ROWS) * Z), plane = c * ((size_t)RZ * RY * RX);
+    LANES_OF(E) total[ROWS];
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int l = 0; l < VW; l++) LANE(E, total[r], l) = 0;
     for (int qz = WINDOWS(KZ, D_Z, S_Z) - 1; qz >= 0; qz--) {
-        WINDOW(pz, kz, w, qz, KZ, D_Z, S_Z, LOW_Z, RZ)
-        if (!pz_holds) continue;
-        for (int qy = WINDOWS(KY, D_Y, S_Y) - 1; qy >= 0; qy--) {
-            WINDOW(py, ky, v, qy, KY, D_Y, S_Y, LOW_Y, RY)
-            if (!py_holds) continue;
-            const size_t row = plane + ((size_t)pz * RY + py) * RX;
-            UNROLL for (int l = 0; l < VW; l++)
-                UNROLL for (int qx = WINDOWS(KX, D_X, S_X) - 1; qx >= 0; qx--) {
-                    WINDOW(px, kx, u + l, qx, KX, D_X, S_X, LOW_X, RX)
-                    // read in any case, so that the lanes' reads of one window are one
-                    const size_t at = row + clamp(px, 0, RX - 1);
-                    const E one = SCALAR_OF(G_KIND, g + at);
-#if VARIANT == MAX_BACK
-                    LANE(E, total, l) += px_holds && index[at] == (kz * KY + ky) * KX + kx ? one : 0;
-#else
-                    LANE(E, total, l) += px_holds ? one : 0;
-#endif
-                }
-        }
+        WINDOW(pz, kz, w, 0, qz, 1, KZ, D_Z, S_Z, LOW_Z, RZ)
+        if (!pz_holds || !pz_there) continue;
+        UNROLL for (int r = 0; r < ROWS; r++)
+            UNROLL_ROWS for (int qy = WINDOWS(KY, D_Y, S_Y) - 1; qy >= 0; qy--) {
+                WINDOW(py, ky, v, r, qy, ROWS, KY, D_Y, S_Y, LOW_Y, RY)
+                if (!py_holds) continue;
+                const size_t row = plane + ((size_t)pz * RY + clamp(py, 0, RY - 1)) * RX;
+                UNROLL for (int l = 0; l < VW; l++)
+                    UNROLL for (int qx = WINDOWS(KX, D_X, S_X) - 1; qx >= 0; qx--) {
+                        WINDOW(px, kx, u, l, qx, VW, KX, D_X, S_X, LOW_X, RX)
+                        // read in any case, so that all reads of a window are one
+                        const size_t at = row + clamp(px, 0, RX - 1);
+                        const E one = SCALAR_OF(G_KIND, g + at);
+                        const bool chosen = CHOSEN(at, (kz * KY + ky) * KX + kx);
+                        LANE(E, total[r], l) += chosen && px_holds && px_there && py_there ? one : 0;
+                    }
+            }
     }
-    EPILOGUE_V(c, ((size_t)w * Y + v) * X + u, total);
+    UNROLL for (int r = 0; r < ROWS; r++) { EPILOGUE_V(c, ((size_t)w * Y + v + r) * X + u, total[r]); }
 #endif
 }

@@ -14,6 +14,7 @@ PRIVATE = 1 << 20  # [bytes] of a work-item that both CPU runtimes are known to 
 GROUP = 128  # work-items of a group on a GPU
 LANES = (4, 2, 1)  # elements of a row that a work-item of a GPU may take: the most that divide it
 HELD = 32  # of a row of data or of windows that a work-item of a GPU has in hand
+UNROLLED = 96  # windows that an item looks at, all at once
 FILE = "pool_gpu.cl"
 VARIANTS = {"max_pool": "MAX", "max_pool_index": "INDEX", "sum_pool": "SUM", "max_pool_gradient": "MAX_BACK", "sum_pool_gradient": "SUM_BACK"}
 
@@ -59,18 +60,19 @@ def _cpu(device: Any, sizes: dict[str, Any], dtype: str, planes: int, domain: tu
 
 
 def _gpu(device: Any, sizes: dict[str, Any], dtype: str, planes: int, domain: tuple[int, int]) -> Any:
-    """A work-item a few elements of a row of the result."""
+    """A work-item a few elements of a row of the result, on the way back of two rows where those meet the same windows."""
     from ..engine.codegen import Stage
 
     back = sizes["VARIANT"].endswith("BACK")
-    row, span = sizes["X" if back else "RX"], (sizes["KX"] - 1) * sizes["D_X"] + 1
+    row, (across, down) = sizes["X" if back else "RX"], ((sizes["K" + a] - 1) * sizes["D_" + a] + 1 for a in "XY")
 
     def held(lanes: int) -> int:
-        return lanes * ceil(span / sizes["S_X"]) if back else (lanes - 1) * sizes["S_X"] + span
+        return lanes * ceil(across / sizes["S_X"]) if back else (lanes - 1) * sizes["S_X"] + across
 
     lanes = next((w for w in LANES if row % w == 0 and held(w) <= HELD), 0)
     if not lanes:
         return None
-    group, items = min(GROUP, device.max_work_group), planes * domain[1] // lanes
-    defines = {**sizes, "ITEMS": items, "AT": "uint" if items < 1 << 31 else "size_t", "GROUP": group}
+    pairs = back and sizes["Y"] % 2 == 0 and 2 % sizes["S_Y"] == 0 and 2 * held(lanes) * ceil(down / sizes["S_Y"]) <= UNROLLED
+    group, items = min(GROUP, device.max_work_group), planes * domain[1] // lanes // (1 + pairs)
+    defines = {**sizes, "ITEMS": items, "AT": "uint" if items < 1 << 31 else "size_t", "GROUP": group, "ROWS": 1 + pairs}
     return [Stage("pool", defines, (ceil(items / group) * group,), (group,), domain=domain, lanes=lanes, file=FILE, stepped=True)]

@@ -24,6 +24,8 @@ CASES = [  # x, window, stride, padding, dilation, ceil_mode
     ((2, 3, 8, 16), 2, 2, 0, 1, False),     # vectors of four, of windows that share nothing
     ((2, 3, 8, 16), 3, 2, 1, 1, False),     # padding beside whole vectors
     ((2, 3, 9, 12), 3, 1, 1, 1, False),
+    ((2, 3, 8, 12), 3, 1, 1, 1, False),     # two rows an item on the way back
+    ((1, 2, 10, 16), 3, 2, 2, 2, True),
     ((1, 2, 7, 20), 3, 1, 1, 2, False),
     ((2, 3, 6, 28), 2, 2, 0, 1, False),     # of two
     ((2, 3, 7, 9), 3, 2, 1, 1, True),
