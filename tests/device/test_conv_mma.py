@@ -33,7 +33,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=["own", "played"])
+@pytest.fixture(params=["own", pytest.param("played", marks=pytest.mark.slow)])
 def cores(request: pytest.FixtureRequest, tensor_cores: Any) -> Any:
     return tensor_cores(request.param == "played", compute_units=3)
 
@@ -74,6 +74,10 @@ def close(engine: Any, case: Any, dtype: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_tiles_at_their_edges(cores: Any, case: Any) -> None:
     close(cores, case, "bfloat16")
+
+
+def test_a_cpu_plays_one_of_them(tensor_cores: Any) -> None:
+    close(tensor_cores(True, compute_units=3), CASES[0], "bfloat16")
 
 
 def test_float16(cores: Any) -> None:
