@@ -72,7 +72,9 @@ class NumpyEngine:
 
     def _apply(self, t: Tensor, inputs: list[Any]) -> np.ndarray[Any, Any]:
         assert t.op is not None
-        return self._cast(np.asarray(t.op.ref(*inputs, **t.attrs)), t.dtype)
+        # A device writes a constant into its kernels, where arithmetic is wider than 16 bits: memory never rounds it.
+        dtype = "float32" if t.op.name == "full" and is_float(t.dtype) else t.dtype
+        return self._cast(np.asarray(t.op.ref(*inputs, **t.attrs)), dtype)
 
     def _cast(self, value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
         """Floats at the engine's width whatever the spec says; everything else as specified."""
