@@ -16,7 +16,7 @@ from ..spec import normal_axes
 from ..tensor import Tensor, as_tensor, constant
 from .copy import stack
 from .normalize_geometry import column_stages, row_stages
-from .pointwise import equal, exp, isfinite, log, maximum, rsqrt, where
+from .pointwise import equal, exp, isfinite, log, maximum, minimum, rsqrt, where
 from .reduce import detach, max, mean, sum, var
 from .view import reshape
 
@@ -167,9 +167,10 @@ def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
 
 # --- and with a scale and a shift, where statistics run along other axes than the last: batch normalisation
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less its first element along the axes, so that a large mean costs no accuracy."""
+    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less a typical element, so that neither a large mean nor one outlier costs accuracy."""
     x = wide(x)
-    first = detach(x[tuple(slice(0, 1) if a in axes else slice(None) for a in range(x.ndim))])
+    a, b, c = (detach(x[tuple(slice(k := part * (n - 1) // 2, k + 1) if axis in axes else slice(None) for axis, n in enumerate(x.shape))]) for part in range(3))
+    first = maximum(minimum(a, b), minimum(maximum(a, b), c))  # the median of three
     d = x - first
     off = mean(d, axes, keepdims=True)
     return first + off, maximum(mean(d * d, axes, keepdims=True) - off * off, 0.0)

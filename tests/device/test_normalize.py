@@ -236,3 +236,14 @@ def test_what_is_refused() -> None:
         normalize.batch_norm_train(np.ones((1, 3), "f4"))
     with pytest.raises(ShapeError, match="classes go on the last axis"):
         losses.cross_entropy(x, np.zeros((2, 3), np.int32))
+
+
+@pytest.mark.parametrize("where", [0, 11, 23])
+def test_statistics_of_a_batch_bear_a_large_mean_and_an_outlier(device: Any, where: int) -> None:
+    """One pass over x, and as accurate as two: sums of differences lose what their offset's square exceeds the variance by."""
+    x = np.random.default_rng(3).standard_normal((4, 3, 40, 40)).astype(np.float32) + 100
+    x[where // 8, :, where % 8 * 5, 39 if where == 23 else 0] += 3000
+    _, center, spread = F.batch_norm_train(tensor(x))
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(center.numpy(), wide.mean((0, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(spread.numpy(), wide.var((0, 2, 3), ddof=1), rtol=1e-5)
