@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autocast import wide
 from ..errors import ConfigError, ShapeError
 from ..op import Case, composite
 from ..tensor import Tensor, as_tensor
@@ -22,7 +23,8 @@ from .view import permute, reshape
 def _bilinear(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor:
     """y[n, p, c] = Σ over the neighbours (i, j) of (1 − |py − i|)(1 − |px − j|) · x[n, c, i, j]
 
-    x (N, C, H, W), px and py (N, P) in pixels. Outside lie zeros; with `border`, points outside count as the nearest inside.
+    x (N, C, H, W), px and py (N, P) in pixels, in float32 at least: 16 bits would move a point by parts of a pixel. Outside lie zeros; with `border`,
+    points outside count as the nearest inside.
     """
     n, c, h, w = x.shape
     fx, ix = _cell(px, w, border)
@@ -34,7 +36,7 @@ def _bilinear(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor
     image = reshape(arange(n=n, dtype="int64"), (n, 1)) * (h * w)
     rows = reshape(permute(x, 0, 2, 3, 1), (1, n * h * w, c))
     found = _gather(rows, reshape(where(inside, image + iy * w + ix, n * h * w), (4 * n * px.shape[1],)), fill="zero")
-    return sum(reshape(found, (4, n, px.shape[1], c)) * reshape(weight, (4, n, px.shape[1], 1)), 0)
+    return cast(sum(reshape(found, (4, n, px.shape[1], c)) * reshape(weight, (4, n, px.shape[1], 1)), 0), x.dtype)
 
 
 def _cell(p: Tensor, n: int, border: bool) -> tuple[Tensor, Tensor]:
@@ -65,7 +67,7 @@ def grid_sample(x: Any, grid: Any, *, padding: str = "zeros", align_corners: boo
     if padding not in ("zeros", "border"):
         raise ConfigError(f"grid_sample: expected padding 'zeros' or 'border'; got {padding!r}.")
     n, _, h, w = x.shape
-    flat = reshape(grid, (n, grid.shape[1] * grid.shape[2], 2))
+    flat = reshape(wide(grid), (n, grid.shape[1] * grid.shape[2], 2))
     y = _bilinear(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners), padding == "border")
     return reshape(permute(y, 0, 2, 1), (n, x.shape[1], *grid.shape[1:3]))
 
@@ -99,7 +101,8 @@ def warp(x: Any, flow: Any) -> Tensor:
     """
     x, flow = as_tensor(x), as_tensor(flow)
     n, c, h, w = x.shape
-    across, down = cast(arange(n=w, dtype="int32"), x.dtype), reshape(cast(arange(n=h, dtype="int32"), x.dtype), (h, 1))
+    flow = wide(flow)
+    across, down = cast(arange(n=w, dtype="int32"), flow.dtype), reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
     y = _bilinear(x, reshape(flow[:, 0] + across, (n, h * w)), reshape(flow[:, 1] + down, (n, h * w)), True)
     return reshape(permute(y, 0, 2, 1), (n, c, h, w))
 
@@ -121,8 +124,8 @@ def _deform_conv(x: Any, offset: Any, mask: Any, weight: Any, *, size: Any, stri
     o, cg, kh, kw = weight.shape
     k, p = kh * kw, math.prod(size)
     groups, deformed = c // cg, mask.shape[1] // k
-    moved = reshape(offset, (n, deformed, kh, kw, 2, *size))
-    start = [_starts(j, kernel, size, stride, low, dilation, x.dtype) for j, kernel in enumerate((kh, kw))]
+    moved = reshape(wide(offset), (n, deformed, kh, kw, 2, *size))
+    start = [_starts(j, kernel, size, stride, low, dilation, moved.dtype) for j, kernel in enumerate((kh, kw))]
     py, px = (reshape(moved[:, :, :, :, j] + start[j], (n * deformed, k * p)) for j in range(2))
     found = _bilinear(reshape(x, (n * deformed, c // deformed, h, w)), px, py)
     found = reshape(found, (n, deformed, k, p, c // deformed)) * reshape(mask, (n, deformed, k, p, 1))
