@@ -185,7 +185,7 @@ class RepConv2d(Layer):
     groups: int = positive(1, doc="groups of channels that do not mix")
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     signature = IMAGE
-    examples = [(dict(in_channels=2, out_channels=2, groups=2), [(2, 2, 3, 4)]), (dict(out_channels=3, stride=2, activation="tanh"), [(2, 2, 4, 3)])]
+    examples = [(dict(in_channels=4, out_channels=4, groups=2), [(2, 4, 3, 4)]), (dict(out_channels=3, stride=2, activation="tanh"), [(2, 2, 4, 3)])]
 
     def setup(self, new: New) -> None:
         c, out = self.in_channels or 0, self.out_channels
