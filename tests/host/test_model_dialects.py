@@ -143,8 +143,10 @@ def test_any_change_is_a_model_or_a_config_error(changes: list[tuple[str, Any]])
     config: Any = copy.deepcopy(grid(*LAYERS.values()))
     for where, value in changes:
         *path, last = where.split(".")
-        part = config if not path else config["layers"][int(path[1])] if isinstance(config["layers"], list) and config["layers"] else {}
-        part[last] = value
+        among = dict(enumerate(config["layers"])) if path and isinstance(config["layers"], list) else {}
+        part = among.get(int(path[1])) if path else config
+        if isinstance(part, dict):  # an earlier change may have put something else there
+            part[last] = value
     try:
         found = own(config)
     except ConfigError as error:
