@@ -17,7 +17,25 @@ FIRST = ("THREADS", "__local uchar blocks")
 
 
 @pytest.fixture
-def tensor_cores(device: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def as_gpu() -> Callable[..., Any]:
+    """(device, **profile) -> an engine over the device that takes the kernels and the geometry of GPUs.
+
+    On Intel's CPU runtime without optimisation: work-groups and local memory cost its compiler a minute a program, and what is shown is the kernel's logic.
+    """
+
+    def made(device: Any, **profile: Any) -> Any:
+        from clnet.engine.opencl import OpenCLEngine
+
+        found = device.device
+        engine = OpenCLEngine(dataclasses.replace(found, **{"kind": "gpu", "vector_width": 1, **profile}))
+        engine.options = (*device.options, "-cl-opt-disable") if found.kind == "cpu" and found.runtime == "intel" else device.options
+        return engine
+
+    return made
+
+
+@pytest.fixture
+def tensor_cores(device: Any, as_gpu: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """(played, **profile) -> an engine whose device has tensor cores of its own or, `played`, an engine over this CPU that plays to have them."""
 
     def made(played: bool, **profile: Any) -> Any:
@@ -28,8 +46,6 @@ def tensor_cores(device: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             pytest.skip("no tensor cores that clnet can use; they are played elsewhere" if not played else "it has tensor cores of its own")
         if found.is_host or found.kind != "cpu" or found.runtime == "pocl":
             pytest.skip("neither tensor cores that clnet can use nor a CPU that compiles fast and plays them")
-        from clnet.engine.opencl import OpenCLEngine
-
         original, emulated = codegen.kernel_file.__wrapped__, (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
 
         bits = ct._to_bfloat16
@@ -42,6 +58,6 @@ def tensor_cores(device: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 
         monkeypatch.setattr(codegen, "kernel_file", kernel_file)
         monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))  # the emulation has no PTX for bfloat16's rounding either
-        return OpenCLEngine(dataclasses.replace(found, key="tensor cores", kind="gpu", vector_width=1, inline_ptx=True, compute_capability=80, **profile))
+        return as_gpu(device, key="tensor cores", inline_ptx=True, compute_capability=80, **profile)
 
     return made

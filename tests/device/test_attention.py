@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ShapeError
 from clnet.op import OPS
@@ -63,7 +61,7 @@ def test_attention_is_pytorchs(device: Any, case: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CASES[1:5], ids=str)
-def test_the_gpu_kernels(device: Any, case: Any) -> None:
+def test_the_gpu_kernels(device: Any, as_gpu: Any, case: Any) -> None:
     """Work-groups and local memory, on whatever device: the reference's values and gradients."""
     if not hasattr(device, "plans"):
         pytest.skip("the NumPy engine has no kernels")
@@ -71,7 +69,7 @@ def test_the_gpu_kernels(device: Any, case: Any) -> None:
     q, k, v, g = (tensor(normal(*shape)) for shape in ((n, h, t, d), (n, hk, s, d), (n, hk, s, d + 3), (n, h, t, d + 3)))
     y = attention(q, k, v, mask=tensor(rng.random((t, s)) > 0.3) if masked else None, causal=causal)
     outputs = [y, *gradients(y, [q, k, v], g)]
-    engine = OpenCLEngine(dataclasses.replace(device.device, kind="gpu", vector_width=1))
+    engine = as_gpu(device)
     for mine, oracle in zip(engine.values(outputs), NumpyEngine().values(outputs), strict=True):
         near(mine, oracle, 1e-4)
 
@@ -218,9 +216,9 @@ def test_scan_over_several_series(device: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["attention", "masked_attention", "attention_gradient", "masked_attention_gradient"])
-def test_the_kernel_of_gpus_keeps_nan_and_infinity(name: str, device: Any) -> None:
+def test_the_kernel_of_gpus_keeps_nan_and_infinity(name: str, device: Any, as_gpu: Any) -> None:
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")
-    engine = device if device.device.kind == "gpu" else OpenCLEngine(dataclasses.replace(device.device, kind="gpu", vector_width=1))
+    engine = device if device.device.kind == "gpu" else as_gpu(device)
     result = checks.extremes(OPS[name], engine)
     assert result, str(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import clnet.ops as F
 from clnet.autodiff import gradients
 from clnet.engine import on
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops import conv_gpu_geometry, conv_winograd_products
@@ -37,28 +35,31 @@ CASES = [
 
 
 @pytest.fixture(params=[16384, 32768, 65536], ids="{} bytes".format)
-def gpu(device: Any, request: pytest.FixtureRequest) -> Any:
+def gpu(device: Any, as_gpu: Any, request: pytest.FixtureRequest) -> Any:
     """An engine over a small GPU that is this CPU, or over the GPU itself."""
     profile = device.device
     if profile.kind == "gpu":
         return device
     if profile.kind != "cpu" or profile.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays the GPU")
-    return OpenCLEngine(dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, compute_units=20, local_memory=request.param,
-                                            max_work_group=256))
+    return as_gpu(device, key="small gpu", compute_units=20, local_memory=request.param, max_work_group=256)
 
 
-def player(device: Any, local: int, work_group: int, real: int | None = None) -> Any:
-    """The GPU itself where it has `real` (None: `local`) bytes of local memory, or an engine over this CPU as a GPU with `local`."""
-    profile = device.device
-    if profile.kind == "gpu":
-        if profile.largest_local < (local if real is None else real):
-            pytest.skip(f"the kernel needs {local} bytes of local memory")
-        return device
-    if profile.runtime != "intel":
-        pytest.skip("a CPU that compiles fast plays the GPU")
-    return OpenCLEngine(dataclasses.replace(profile, key=f"gpu {local} {work_group}", kind="gpu", vector_width=1, compute_units=20, local_memory=local,
-                                            max_work_group=work_group))
+@pytest.fixture
+def player(device: Any, as_gpu: Any) -> Any:
+    """(local, work_group, real) -> the GPU itself where it has `real` (None: `local`) bytes of local memory, or this CPU as a GPU with `local`."""
+
+    def made(local: int, work_group: int, real: int | None = None) -> Any:
+        profile = device.device
+        if profile.kind == "gpu":
+            if profile.largest_local < (local if real is None else real):
+                pytest.skip(f"the kernel needs {local} bytes of local memory")
+            return device
+        if profile.runtime != "intel":
+            pytest.skip("a CPU that compiles fast plays the GPU")
+        return as_gpu(device, key=f"gpu {local} {work_group}", compute_units=20, local_memory=local, max_work_group=work_group)
+
+    return made
 
 
 def launched(case: Any, dtype: str, engine: Any) -> None:
@@ -93,8 +94,8 @@ def test_every_tile(gpu: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("side", "tiles"), [(2, 32), (2, 64), (4, 32)])
-def test_transformed_patches(device: Any, side: int, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = player(device, tiles * (side + 2) ** 2 * 128, 576)
+def test_transformed_patches(player: Any, side: int, tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = player(tiles * (side + 2) ** 2 * 128, 576)
     monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd", ((side, tiles, 1e9),))
     name = {2: "winograd_gpu", 4: "winograd4_gpu"}[side]
     for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((3, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
@@ -109,8 +110,8 @@ def test_transformed_patches(device: Any, side: int, tiles: int, monkeypatch: py
     np.testing.assert_array_equal(np.isfinite(engine.values([y])[0]), np.isfinite(NumpyEngine().values([y])[0]))
 
 
-def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = player(device, 150000, 576)
+def test_weight_gradients_of_transformed_patches(player: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = player(150000, 576)
     monkeypatch.setitem(conv_gpu_geometry.TUNED, "winograd_weights", 1e9)
     for case in (CASES[0], CASES[2], CASES[7], ((2, 21, 8, 7), (19, 21, 3, 3), 1, (1, 0), 1, 1), ((40, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1)):
         xs, ws, _, padding, _, groups = case
@@ -131,8 +132,8 @@ def test_weight_gradients_of_transformed_patches(device: Any, monkeypatch: pytes
     ((30, 130, 6, 4), (66, 130, 3, 3), 1, (0, 1), 1, 1),
 ], ids=str)
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_products_of_transformed_patches(device: Any, case: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = player(device, 65536, 256, real=0)
+def test_products_of_transformed_patches(player: Any, case: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = player(65536, 256, real=0)
     xs, ws, _, padding, _, groups = case
     x, y = placeholder(xs), F.conv(placeholder(xs), placeholder(ws), padding=padding, groups=groups)
     tiles = -(-y.shape[2] // 4) * -(-y.shape[3] // 4) * -(-xs[0] // chunks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 import clnet
 from clnet import ops as F
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.record import Recorded
 from clnet.tensor import tensor
 
@@ -18,10 +16,10 @@ pytestmark = pytest.mark.device
 
 
 @pytest.fixture
-def gpu(device: Any) -> Any:
+def gpu(device: Any, as_gpu: Any) -> Any:
     if device.device.is_host:
         pytest.skip("the host engine has no queues")
-    return OpenCLEngine(replace(device.device, kind="gpu", vector_width=1))
+    return as_gpu(device)
 
 
 def test_batches_in_flight_do_not_mix(gpu: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import clnet
 from clnet import ops as F
 from clnet.engine.inspect import explain
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.tensor import tensor
 
@@ -26,11 +24,11 @@ SHAPES = [((3000, 20), 0, 2), ((3000, 21), 0, 2), ((40, 64), 0, 1), ((9, 7), 1, 
 
 
 @pytest.fixture(params=[4, 64])
-def gpu(device: Any, request: pytest.FixtureRequest) -> Any:
+def gpu(device: Any, as_gpu: Any, request: pytest.FixtureRequest) -> Any:
     """A GPU of few or of many compute units."""
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")
-    return OpenCLEngine(replace(device.device, kind="gpu", vector_width=1, compute_units=request.param))
+    return as_gpu(device, compute_units=request.param)
 
 
 def check(gpu: Any, outputs: list[Any], tol: float = 1e-5) -> None:

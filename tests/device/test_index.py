@@ -48,12 +48,10 @@ def test_scatter_max_keeps_the_first_maximum_and_nan(device: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax", "sparse_matmul", "sparse_places"])
-def test_gpu_kernels_run_anywhere(name: str, device: Any) -> None:
+def test_gpu_kernels_run_anywhere(name: str, device: Any, as_gpu: Any) -> None:
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")
-    from clnet.engine.opencl import OpenCLEngine
-
-    engine = OpenCLEngine(dataclasses.replace(device.device, kind="gpu"))
+    engine = as_gpu(device, vector_width=device.device.vector_width)
     for case in [*cases(OPS[name])[1:2], *([MANY] if name == "scatter_add" else [])]:
         result = checks.parity(OPS[name], case, engine)
         assert result, str(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import clnet
 import clnet.ops as F
 from clnet.engine import on, tune
 from clnet.engine.inspect import explain
-from clnet.engine.opencl import OpenCLEngine
 from clnet.errors import ConfigError
 from clnet.ops import matmul_gpu_geometry, matmul_mma_geometry, matmul_tensor_geometry
 from clnet.precision import PRECISIONS, current_precision
@@ -190,13 +188,12 @@ def test_a_recorded_step_knows_the_precision(device):
 
 
 @pytest.mark.parametrize("local_memory", [16384, 32768])
-def test_a_gpu_with_little_local_memory(device, monkeypatch, local_memory):
+def test_a_gpu_with_little_local_memory(device, as_gpu, monkeypatch, local_memory):
     profile = device.device
     if profile.kind != "cpu" or profile.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays the GPU")
-    small = dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, compute_units=20, local_memory=local_memory, max_work_group=256)
     monkeypatch.setitem(matmul_gpu_geometry.TUNED, "part", 16)
-    with on(OpenCLEngine(small)):
+    with on(as_gpu(device, key="small gpu", compute_units=20, local_memory=local_memory, max_work_group=256)):
         for form in FORMS:
             for m, n, k in ((5, 7, 3), (130, 70, 131), (64, 64, 64), (3, 300, 257), (33, 40, 900), (260, 130, 20)):
                 x, w, reference = operands(form, m, n, k)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,11 @@ rng = np.random.default_rng(11)
 
 
 @pytest.fixture
-def gpu(device: Any) -> Any:
+def gpu(device: Any, as_gpu: Any) -> Any:
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")
-    from clnet.engine.opencl import OpenCLEngine
-
     profile = device.device
-    return device if profile.kind == "gpu" else OpenCLEngine(dataclasses.replace(profile, kind="gpu", vector_width=1))
+    return device if profile.kind == "gpu" else as_gpu(device)
 
 
 def normal(*shape: int) -> np.ndarray[Any, Any]:

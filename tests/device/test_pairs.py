@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -30,7 +29,7 @@ rng = np.random.default_rng(12)
 
 
 @pytest.fixture(params=["", "as gpu"])
-def engine(request: pytest.FixtureRequest, device: Any) -> Any:
+def engine(request: pytest.FixtureRequest, device: Any, as_gpu: Any) -> Any:
     """A device, and the kernels of GPUs on it."""
     if device.device.is_host:
         pytest.skip("the host engine has no kernels")
@@ -38,9 +37,7 @@ def engine(request: pytest.FixtureRequest, device: Any) -> Any:
         return device
     if device.device.kind == "gpu":
         pytest.skip("it is one")
-    from clnet.engine.opencl import OpenCLEngine
-
-    return OpenCLEngine(dataclasses.replace(device.device, kind="gpu", vector_width=1))
+    return as_gpu(device)
 
 
 @pytest.fixture

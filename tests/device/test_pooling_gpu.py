@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import clnet.ops as F
 from clnet.autodiff import gradients
 from clnet.engine import on
 from clnet.engine.inspect import explain
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.tensor import Tensor, tensor
 
@@ -40,14 +38,14 @@ CASES = [  # x, window, stride, padding, dilation, ceil_mode
 
 
 @pytest.fixture
-def gpu(device: Any) -> Any:
+def gpu(device: Any, as_gpu: Any) -> Any:
     """An engine over a small GPU that is this CPU, or over the GPU itself."""
     profile = device.device
     if profile.kind == "gpu":
         return device
     if profile.is_host or profile.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays the GPU")
-    return OpenCLEngine(dataclasses.replace(profile, key="small gpu", kind="gpu", vector_width=1, max_work_group=64, local_memory=16384))
+    return as_gpu(device, key="small gpu", max_work_group=64, local_memory=16384)
 
 
 def with_holes(*shape: int) -> np.ndarray[Any, Any]:

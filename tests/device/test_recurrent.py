@@ -12,7 +12,6 @@ import clnet
 from clnet import ops as F
 from clnet.autodiff import gradients
 from clnet.engine.inspect import explain
-from clnet.engine.opencl import OpenCLEngine
 from clnet.engine.reference import NumpyEngine
 from clnet.op import OPS
 from clnet.ops import recurrent
@@ -54,23 +53,23 @@ def test_the_kernel_is_the_formula(device: Any, cell: str, reverse: bool, monkey
 
 
 @pytest.fixture
-def gpu(device: Any) -> Any:
+def gpu(device: Any, as_gpu: Any) -> Any:
     if not hasattr(device, "plans"):
         pytest.skip("the host engine has no kernels")
     profile = device.device
-    return device if profile.kind == "gpu" else OpenCLEngine(replace(profile, kind="gpu", vector_width=1))
+    return device if profile.kind == "gpu" else as_gpu(device)
 
 
 @pytest.mark.parametrize(("cell", "shape", "reverse", "registers", "local"), [
     ("lstm", (4, 5, 20), False, 1 << 14, 2048), ("lstm", (3, 2, 17), True, 0, 0), ("gru", (4, 3, 20), False, 1 << 14, 1500),
     ("gru", (3, 9, 33), True, 0, 1 << 14), ("tanh", (5, 3, 21), True, 1 << 15, 0), ("relu", (3, 2, 8), False, 0, 0),
     ("lstm", (2, 3, 300), False, 0, 1 << 14)])
-def test_the_kernel_of_gpus_is_the_formula(gpu: Any, cell: str, shape: Any, reverse: bool, registers: int, local: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_of_gpus_is_the_formula(gpu: Any, as_gpu: Any, cell: str, shape: Any, reverse: bool, registers: int, local: int,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights in registers, in local memory, out of the cache; more sums than work-items; several sequences a group."""
-    profile = replace(gpu.device, local_memory=local, compute_units=2, compute_capability=0, max_work_group=min(256, gpu.device.max_work_group))
-    monkeypatch.setitem(recurrent.REGISTERS, profile.runtime, registers)
+    monkeypatch.setitem(recurrent.REGISTERS, gpu.device.runtime, registers)
     monkeypatch.setattr(recurrent, "WEIGHTS", 1 << 21)
-    engine = OpenCLEngine(profile)
+    engine = as_gpu(gpu, local_memory=local, compute_units=2, compute_capability=0, max_work_group=min(256, gpu.device.max_work_group))
     with clnet.on(engine):
         outputs, slopes = loop(cell, draws(cell, *shape), reverse)
         launches = [ops for _, ops in explain(*outputs, *slopes).launches]
