@@ -14,17 +14,21 @@ from clnet.engine.device import devices, is_simulator
 
 HOST_ONLY = os.environ.get("CLNET_DEVICE", "").strip() == "numpy"
 FOUND = [d.key for d in devices() if not d.is_host and not is_simulator(d.platform)]
-
-
-SHARE = 8
+ROWS = {"op", "cls", "subject", "recipe", "rule"}  # parameters that go through all that is registered
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PoCL compiles slowly: of the tests that go through a table, every eighth runs on it by default; `-m "slow or not slow"` runs all."""
+    """Compilers take most of the time, so on a device a part of the tests that go through a table runs by default; `-m "slow or not slow"` runs all.
+
+    A sixteenth on PoCL, which compiles slowly. Elsewhere a fifth of those through all ops, layers, losses, optimizers or networks, of which
+    `clnet status --check` runs every row.
+    """
     for item in items:
         given = getattr(getattr(item, "callspec", None), "params", {})
-        if given.get("device") == "pocl" and len(given) > 1 and zlib.crc32(item.nodeid.encode()) % SHARE:
+        device, number = given.get("device", "numpy"), zlib.crc32(item.nodeid.encode())
+        share = 1 if device == "numpy" or len(given) < 2 else 16 if device == "pocl" else 5 if ROWS & set(given) else 1
+        if number % share:
             item.add_marker(pytest.mark.slow)
 
 

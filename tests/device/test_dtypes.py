@@ -17,6 +17,8 @@ from clnet.tensor import tensor
 from clnet.workbench.checks import TOLERANCE, compare
 
 pytestmark = pytest.mark.device
+# The narrowest and the widest of each kind by default, all with -m slow: every dtype compiles programs of its own.
+EVERY = [pytest.param(d, marks=pytest.mark.slow) if d in ("int16", "int32", "uint16", "uint32", "bfloat16", "float32") else d for d in DTYPES]
 SHAPE = (3, 37)  # two vectors and a tail on the widest device
 
 
@@ -56,7 +58,7 @@ def test_integer_arithmetic_wraps_and_keeps_its_type(device: Any, dtype: str) ->
     assert_same([a << tensor(draw(dtype, 2, 0, 6)), a >> tensor(draw(dtype, 2, 0, 6))], [x << draw(dtype, 2, 0, 6), x >> draw(dtype, 2, 0, 6)], device)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", EVERY)
 def test_comparisons(device: Any, dtype: str) -> None:
     x, y = draw(dtype), draw(dtype, 1)
     y[:, ::3] = x[:, ::3]
@@ -83,7 +85,7 @@ def test_float_functions(device: Any, dtype: str) -> None:
     assert_same([tensor(x) % tensor(y), tensor(x) // tensor(y)], [np.mod(*wide), np.floor_divide(*wide)], device)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", EVERY)
 def test_reductions(device: Any, dtype: str) -> None:
     x = draw(dtype, 0, 0, 2 if dtype in FLOATS else 4)
     t, wide = tensor(x), x.astype(np.float64) if dtype in FLOATS else x
@@ -97,7 +99,7 @@ def test_reductions(device: Any, dtype: str) -> None:
     assert_same([F.argmax(t, 1), F.argmin(t, 1), F.argmax(t)], [x.argmax(1), x.argmin(1), np.asarray(x.argmax())], device)
 
 
-@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("source", EVERY)
 def test_casts(device: Any, source: str) -> None:
     x = draw(source, 0, -99 if source in FLOATS or source.startswith("int") else 0, 99)
     inside = np.abs(x) if source in FLOATS or source.startswith("int") else x
@@ -123,7 +125,7 @@ def test_narrow_floats_round_to_nearest_even(device: Any, dtype: str) -> None:
     assert np.array_equal(inner, want.astype(np.float32), equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", EVERY)
 def test_data_movement(device: Any, dtype: str) -> None:
     x, i = draw(dtype), np.array([2, 0, -1, 1, 2])
     t = tensor(x)

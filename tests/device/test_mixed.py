@@ -186,7 +186,7 @@ def within(kind: str, precision: str) -> None:
     assert narrow.trainer.model.parameters()[0].dtype == "float32"
 
 
-@pytest.mark.parametrize("precision", list(STORED))
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.slow)])
 def test_digits_within_half_a_percent(precision: str, device: Any) -> None:
     within("mlp", precision)
 
@@ -221,7 +221,7 @@ def layer_zoo() -> list[Any]:
                        layers.Checkpoint(layer=block), Flatten(), Dense(out_features=10))]
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_blocks_of_all_kinds_learn_as_in_float32(number: int, device: Any) -> None:
     if number and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
@@ -250,7 +250,7 @@ def deep_mlp() -> list[Any]:
     return [Flatten(), *(Dense(out_features=256, activation="gelu") for _ in range(12)), Dense(out_features=10)]
 
 
-@pytest.mark.parametrize("precision", list(STORED))
+@pytest.mark.parametrize("precision", ["fp16", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_activations_take_half_the_memory(precision: str, device: Any) -> None:
     """What the peak grows by from a batch to one eight times as large: activations, their gradients, what kernels need beside."""
     if not hasattr(device, "pool"):

@@ -30,22 +30,22 @@ def skip_slow(device: Any, name: str) -> None:
         pytest.skip("PoCL compiles convolutions slowly; pytest -m slow runs them")
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_tiny_one_learns_for_a_step(name: str, device: Any) -> None:
-    skip_slow(device, name)
-    result = train_network(name, 1, sizes=RECIPES[name].tiny, fast_dev_run=True)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_tiny_one_learns_for_a_step(recipe: str, device: Any) -> None:
+    skip_slow(device, recipe)
+    result = train_network(recipe, 1, sizes=RECIPES[recipe].tiny, fast_dev_run=True)
     assert len(result.history.steps) == 1
     assert np.isfinite(result.found["loss"])
     assert not getattr(device, "fallbacks", {}), device.fallbacks
-    again = network(name, **RECIPES[name].tiny)
+    again = network(recipe, **RECIPES[recipe].tiny)
     moved = [not np.array_equal(a.numpy(), b.numpy()) for a, b in zip(result.trainer.model.parameters(), again.parameters(), strict=True)]
     assert sum(moved) > len(moved) / 2
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_json_and_file_round_trips(name: str, device: Any, tmp_path: Path) -> None:
-    skip_slow(device, name)
-    model, x = network(name, **RECIPES[name].tiny).eval(), batch(name)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_json_and_file_round_trips(recipe: str, device: Any, tmp_path: Path) -> None:
+    skip_slow(device, recipe)
+    model, x = network(recipe, **RECIPES[recipe].tiny).eval(), batch(recipe)
     y = model(x).numpy()
     same = Sequential.from_json(model.to_json())
     assert type(same) is type(model) and same.to_json() == model.to_json()
@@ -58,17 +58,17 @@ def test_json_and_file_round_trips(name: str, device: Any, tmp_path: Path) -> No
         np.testing.assert_array_equal(other.eval()(x).numpy(), y)
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_configurations_are_valid_by_the_schema(name: str) -> None:
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_configurations_are_valid_by_the_schema(recipe: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator(document()).validate(json.loads(network(name, **RECIPES[name].tiny).to_json()))
+    jsonschema.Draft202012Validator(document()).validate(json.loads(network(recipe, **RECIPES[recipe].tiny).to_json()))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", RECIPES)
-def test_floors(name: str, device: Any) -> None:
-    result = train_network(name)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_floors(recipe: str, device: Any) -> None:
+    result = train_network(recipe)
     assert result.passed, result
     assert not getattr(device, "fallbacks", {}), device.fallbacks
 

@@ -72,20 +72,20 @@ def rosenbrock(w: Any) -> Any:
     return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] * w[0]) ** 2
 
 
-@pytest.mark.parametrize("name", sorted(VALLEY))
-def test_rosenbrock(name: str, device: Any) -> None:
-    fields, value = VALLEY[name]
-    (w,) = descend(Optimizer.registry[name](**fields), rosenbrock, [np.array([-1.2, 1.0], np.float32)], STEPS)
+@pytest.mark.parametrize("rule", sorted(VALLEY))
+def test_rosenbrock(rule: str, device: Any) -> None:
+    fields, value = VALLEY[rule]
+    (w,) = descend(Optimizer.registry[rule](**fields), rosenbrock, [np.array([-1.2, 1.0], np.float32)], STEPS)
     assert rosenbrock(w.astype(np.float64)) < value
 
 
-@pytest.mark.parametrize("name", sorted(DIGITS))
-def test_digits(name: str, device: Any) -> None:
-    fields, epochs = DIGITS[name]
+@pytest.mark.parametrize("rule", sorted(DIGITS))
+def test_digits(rule: str, device: Any) -> None:
+    fields, epochs = DIGITS[rule]
     train, test = data.load("digits").split(0.2, 0)
     init.seed(0)
     model = Sequential(Flatten(), Dense(out_features=32, activation="relu"), Dense(out_features=10)).build((1, 8, 8))
-    trainer = Trainer(model, CrossEntropyLoss(), Optimizer.registry[name](**fields))
+    trainer = Trainer(model, CrossEntropyLoss(), Optimizer.registry[rule](**fields))
     trainer.fit(train, epochs, verbose=False)
     assert trainer.evaluate(test)["accuracy"] >= 0.9
 

@@ -50,7 +50,7 @@ def compiles_quickly(device: Any) -> Any:
     return device
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "resnet" in n else n for n in STEPS])  # a minute of compiling
 def test_launches_bytes_and_memory_of_a_step(name: str, device: Any) -> None:
     if compiles_quickly(device).device.kind != "cpu":
         pytest.skip("the bounds are those of CPUs, where kernels have other stages")
