@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from .folders import cache_root, private_folder, write_atomically
 
 Numbers = dict[str, Any]
 FOLDER = importlib.resources.files("cl_kernels").joinpath("tuning")
-_shipped: dict[str, Numbers] = {}
-_own: dict[str, Numbers] = {}
+Tables = dict[tuple[str, str], tuple[str, Numbers]]
+_shipped: Tables = {}
+_own: Tables = {}
 _tried: dict[tuple[str, str], Numbers] = {}
 _served: set[str] | None = None
 
@@ -37,9 +38,8 @@ def slug(device: Any) -> str:
 
 def tuned(device: Any, op: str, shape: str = "") -> Numbers:
     """What was measured for an op on a device: its numbers for all shapes, overridden by those of a shape class, if any."""
-    name = slug(device)
     found: Numbers = {}
-    for where, table in (("shipped", _read_once(_shipped, name, shipped(device))), ("own", _read_once(_own, name, own_file(device)))):
+    for where, (name, table) in (("shipped", _read_once(_shipped, device, shipped)), ("own", _read_once(_own, device, own_file))):
         for part in dict.fromkeys(("", shape)):
             if numbers := table.get(op, {}).get(part):
                 found |= numbers
@@ -48,10 +48,13 @@ def tuned(device: Any, op: str, shape: str = "") -> Numbers:
     return found | _tried.get((op, ""), {}) | _tried.get((op, shape), {})
 
 
-def _read_once(tables: dict[str, Numbers], name: str, file: Any) -> Numbers:
-    if name not in tables:
-        tables[name] = read(file).get("ops", {})
-    return tables[name]
+def _read_once(tables: Tables, device: Any, place: Callable[[Any], Any]) -> tuple[str, Numbers]:
+    """The name of the device's file and its numbers."""
+    key = (slug(device), device.name)
+    if key not in tables:
+        file = place(device)
+        tables[key] = file.name.removesuffix(".json"), read(file).get("ops", {})
+    return tables[key]
 
 
 def shipped(device: Any) -> Any:

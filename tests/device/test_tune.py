@@ -62,7 +62,7 @@ def test_own_numbers_serve_and_give_the_same_product(cpu: Any) -> None:
     with tune.serving() as served:
         after, again = product(cpu)
     assert "#define MR 2\n" in after and after != before
-    assert served == {f"own {tune.slug(cpu.device)} matmul {ENTRY[1]}"}
+    assert served == {f"own {tune.own_file(cpu.device).stem} matmul {ENTRY[1]}"}
     np.testing.assert_allclose(again, value, rtol=0, atol=2e-5)
 
 
@@ -86,6 +86,9 @@ def test_every_shipped_table_can_be_read() -> None:
 def test_a_table_of_the_processors_maker_comes_before_that_of_all_makers() -> None:
     device = SimpleNamespace(kind="cpu", runtime="intel", vector_width=16, name="Intel(R) Xeon(R) Processor")
     assert tune.shipped(device).name == "intel-cpu-16-intel.json"
+    with tune.serving() as served:
+        tune.tuned(device, "matmul")
+    assert served == {"shipped intel-cpu-16-intel matmul"}
     device.name = "AMD EPYC"
     assert tune.shipped(device).name == "intel-cpu-16.json"
     device.name = ""
