@@ -27,8 +27,9 @@ def pool_stages(variant: str, device: Any, operands: Any, *, size: Any, stride: 
     whole = n or data[2:]
     results = data[2:] if n else tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, a, b, d, k, t in
                                        zip(data[2:], low, high, dilation, size, stride, strict=True))
-    values = {"": whole, "R": results, "K": size, "S_": stride, "D_": dilation, "LOW_": low, "HIGH_": high}
-    sizes = {name + axis: v for name, given in values.items() for axis, v in zip("ZYX", _three(given, int("_" not in name or name[0] in "SD")), strict=True)}
+    counted = {"": whole, "R": results, "K": size, "S_": stride, "D_": dilation}
+    sizes = {name + axis: v for values, fill in ((counted, 1), ({"LOW_": low, "HIGH_": high}, 0)) for name, given in values.items()
+             for axis, v in zip("ZYX", _three(given, fill), strict=True)}
     defines = {"VARIANT": variant, "E": "double" if dtype == "float64" else "float", **sizes}
     planes, result = data[0] * data[1], prod(whole if n else results)
     return (_gpu if device.kind == "gpu" else _cpu)(device, defines, dtype, planes, (planes, result))
