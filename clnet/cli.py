@@ -79,6 +79,7 @@ def _train_options(sub: argparse.ArgumentParser) -> None:
 def _status_options(sub: argparse.ArgumentParser) -> None:
     _device_option(sub, many=True)
     sub.add_argument("--check", action="store_true", help="fail if the committed tables claim more than a fresh run shows")
+    sub.add_argument("--quick", action="store_true", help="with --check: the first example of each row only; tables are made of all that count")
     sub.add_argument("--only", default="", metavar="NAME", help="only names that contain this")
     sub.add_argument("--folder", type=Path, default=Path("status"), help="where the tables lie (default: status)")
 
@@ -150,7 +151,9 @@ def _train(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     from .workbench import status_command
 
-    return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check)
+    if args.quick and not args.check:
+        raise ConfigError("status: expected --check with --quick; got --quick alone, and tables are made of all examples; add --check or leave it out.")
+    return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check, quick=args.quick)
 
 
 def _parity(args: argparse.Namespace) -> int:

@@ -11,14 +11,14 @@ from typing import Any
 from . import registry, status, tables
 
 
-def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = False) -> int:
-    """Exit status 0; 1 when --check finds a claim that does not hold, or a module cannot be imported."""
+def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = False, quick: bool = False) -> int:
+    """Exit status 0; 1 when --check finds a claim that does not hold, or a module cannot be imported. `quick`: one example of each row."""
     start = time.perf_counter()
     broken = registry.load_all()
     for name, why in broken.items():
         print(f"status: {name} cannot be imported, what it declares is missing: {why}", file=sys.stderr)
     claimed = tables.read(folder) if check else []
-    fresh = status.as_dicts(status.run(devices, only=only))
+    fresh = status.as_dicts(status.run(devices, only=only, examples=1 if quick else None))
     if check:
         return _check(claimed, fresh, only) or int(bool(broken))
     tables.write(tables.merged(fresh, folder, bool(only)), folder, _command(devices, only))

@@ -65,6 +65,7 @@ def test_peak_memory_falls_and_is_forecast(device: Any) -> None:
     assert peaks[1] < peaks[0] - inner // 2
 
 
+@pytest.mark.slow  # half a minute of compiling
 def test_forecast_of_a_residual_network_in_training(device: Any) -> None:
     """Convolutions, batch norm and Adam in an arena: `summary()` plans the step that training takes."""
     if not hasattr(device, "pool") or device.device.runtime == "pocl":

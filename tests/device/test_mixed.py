@@ -119,7 +119,7 @@ def test_a_step_of_a_network_against_numpy_with_rounding_written_out(precision: 
     np.testing.assert_allclose(losses, wanted, rtol=3e-3 if precision == "bf16" else 5e-4)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+@pytest.mark.parametrize("kind", [pytest.param("mlp", marks=pytest.mark.slow), "cnn"])
 def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> None:
     """Sums in another order round some values to their neighbour, and each step makes some three times of that, whatever the kernels.
 
@@ -364,7 +364,7 @@ NETWORKS = {
 AGREE = {"fp32": 5e-6, "bf16": 1e-3, "fp16": 4e-4}
 
 
-@pytest.mark.parametrize("network", list(NETWORKS))
+@pytest.mark.parametrize("network", [pytest.param(n, marks=pytest.mark.slow) if n == "mlp" else n for n in NETWORKS])
 def test_losses_of_ten_steps_are_those_of_pytorch_autocast(network: str, device: Any) -> None:
     with np.load(GOLDEN) as golden:
         for precision, tolerance in AGREE.items():

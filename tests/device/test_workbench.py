@@ -135,7 +135,7 @@ def test_goals_are_in_the_table() -> None:
 def test_check_finds_an_inflated_table(device: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = device.device.key
     assert status_command.main([key], tmp_path, only="MSELoss") == 0
-    assert status_command.main([key], tmp_path, only="MSELoss", check=True) == 0
+    assert status_command.main([key], tmp_path, only="MSELoss", check=True, quick=True) == 0
     rows = tables.read(tmp_path)
     rows.append({**rows[0], "name": "MSELossOfDreams", "spec_name": "MSELossOfDreams"})
     rows.append({**rows[0], "device": "device-of-dreams"})

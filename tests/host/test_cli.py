@@ -31,6 +31,7 @@ def test_devices_lists_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
     (("parity", "missing.json", "--shape", "2,3", "--device", "numpy"), "missing.json"),
     (("devices-of-yours",), "invalid choice"),
     (("bench", "--device", "no-such-device"), "no-such-device"),
+    (("status", "--quick"), "expected --check with --quick"),
     (("status", "--check", "--folder", "no-such-folder", "--only", "MSELoss", "--device", "numpy"), "run `clnet status` first"),
     (("lab", "--ip", "0.0.0.0"), "expected an address of this machine"),
     (("lab", "--ip", "example.org"), "expected an address of this machine"),
