@@ -1,6 +1,6 @@
 // matmul: y(b, m, n) = epilogue( sum over k of x(b, m, k) * w(b, k, n) ), accumulated in T, in a fixed order.
 //
-// For CPUs (matmul_gpu.cl is for the others): one kernel, `matmul`, in two VARIANTs. The generator prepends include/vector.h and
+// For CPUs (matmul_gpu.cl is for the others): one kernel, `matmul`, in two VARIANTs, and `matmul_turn` before it. The generator prepends include/vector.h and
 //   PARAMS, BEGIN            the parameter list, and statements after which the pointers x and w exist
 //   T, VW                    element type and vector lanes
 //   M, N, K                  sizes; the batch is the grid's last dimension
@@ -23,14 +23,20 @@
 // DOT: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
 //   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
 
+// TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand, contiguous along i, copied to `turned` with k along lines
+//   of PITCH elements, for PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k.
+
 #define PANEL 1
 #define DOT 2
+#define TURN 3
 #ifndef VARIANT
 #define VARIANT PANEL           // which of them
 #endif
 #ifndef GROUP_ATTR
 #define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
+
+#include "include/operands.h"
 
 #if VARIANT == PANEL
 
@@ -59,7 +65,14 @@
 #define COLS_PACKED 1           // 0: read the columns' operand where it lies (contiguous along j, few rows to reuse it)
 #endif
 
-#include "include/operands.h"
+#ifdef PITCH                    // the rows' operand was turned
+#undef ROW_OPERAND
+#undef ROW_I
+#undef ROW_K
+#define ROW_OPERAND ((__global const T*)turned + (COPIES > 1 ? batch : 0) * ROWS * PITCH)
+#define ROW_I PITCH
+#define ROW_K 1
+#endif
 
 #ifndef X_KIND
 #define X_KIND SAME             // how both operands are stored (vector.h); other than SAME with ROWS_PACKED and COLS_PACKED alone
@@ -294,6 +307,26 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 for (int i = 0; i < VW; i++)
                     if (m + i / DN < M && n + i % DN < N) { EPILOGUE(batch, (m + i / DN), (n + i % DN), out[i]); }
         }
+}
+
+#elif VARIANT == TURN
+
+__kernel GROUP_ATTR void matmul_turn(PARAMS) {
+    BEGIN
+    const size_t batch = get_global_id(2), i0 = get_global_id(0) * (TURN_I), k0 = get_global_id(1) * (TURN_K);
+    const size_t i1 = min(i0 + (TURN_I), (size_t)(ROWS)), k1 = min(k0 + (TURN_K), (size_t)(K));
+    __global const T* restrict from = ROW_OPERAND;
+    __global T* restrict to = (__global T*)turned + batch * ROWS * PITCH;
+    for (size_t i = i0; i < i1; i += VW)
+        for (size_t k = k0; k < k1; k += VW)
+            if (i + VW <= i1 && k + VW <= k1) {
+                VT t[VW];
+                UNROLL for (size_t l = 0; l < VW; l++) t[l] = VLOAD(from + (k + l) * ROW_K + i);
+                transpose(t);
+                UNROLL for (size_t l = 0; l < VW; l++) VSTORE(t[l], to + (i + l) * PITCH + k);
+            } else
+                for (size_t r = i; r < min(i + VW, i1); r++)
+                    for (size_t l = k; l < min(k + VW, k1); l++) to[r * PITCH + l] = from[l * ROW_K + r];
 }
 
 #endif

@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..op import Case, kernel
 from ..precision import checked, current_precision
 from ..tensor import Tensor, as_tensor
-from . import matmul_geometry, matmul_gpu_geometry
+from . import matmul_geometry, matmul_gpu_geometry, matmul_tensor_geometry
 from .matmul_tensor_geometry import NARROW
 from .view import permute, reshape, transpose
 
@@ -71,7 +71,23 @@ def _(device: Any, operands: Any, *, precision: str = "fp32") -> Any:
         return matmul_gpu_geometry.stages(device, defines, operands, batch, precision, note)
     g = matmul_geometry.geometry(device, batch, m, n, k, x.strides[-2:], w.strides[-2:], x.dtype)
     defines.update(g["defines"])
-    return [Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=defines.pop("VW"), note=note)]
+    lanes = defines.pop("VW")
+    turn, scratch = _turn(defines, x, w, batch, lanes)
+    return [*turn, Stage(g["kernel"], defines, g["grid"], g["group"], domain=(batch, m, n), lanes=lanes, scratch=scratch, note=note)]
+
+
+def _turn(defines: dict[str, Any], x: Any, w: Any, batch: int, lanes: int) -> tuple[list[Any], dict[str, int]]:
+    """The stage that copies the rows' operand with k along lines, if the geometry has it so, and its temporary memory."""
+    from ..engine.codegen import Stage
+
+    if "PITCH" not in defines:
+        return [], {}
+    rows, operand = (defines["N"], w) if defines["SWAP"] else (defines["M"], x)
+    defines["COPIES"] = copies = matmul_tensor_geometry.copies(operand, batch)
+    scratch = {"turned": copies * rows * defines["PITCH"] * matmul_geometry.SIZE[x.dtype]}
+    own = {**defines, "VARIANT": "TURN", "TURN_I": matmul_geometry.TURN_I, "TURN_K": matmul_geometry.TURN_K}
+    grid = math.ceil(rows / matmul_geometry.TURN_I), math.ceil(defines["K"] / matmul_geometry.TURN_K), copies
+    return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False)], scratch
 
 
 def _batch_offset(lead: tuple[int, ...], operand: Any) -> str:

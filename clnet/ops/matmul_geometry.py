@@ -25,6 +25,7 @@ TUNED: dict[str, dict[str, Any]] = {
         depth=512,              # KC where K is cut
         strided=256,            # KC where the rows' operand is not contiguous along k: each row of k is a page of its own
         rows=64 * 1024,         # [bytes] of it that are packed at once, lines read whole
+        turn=768,               # columns from which on strided rows are copied with k along lines once, not packed by each tile; 0: never
         tile_rows=256,          # rows of the macro tile where K is cut: each packed column is reused that often
         per_core=4,             # work-items a core for large products, against uneven cores
         large=3e6,              # [cycles a core] from here on a product counts as large
@@ -46,13 +47,15 @@ SPACE: dict[str, Sequence[Any]] = {
     "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 2)), "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000),
     "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16), "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10),
     "tile_rows": (96, 256, 512), "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10),
+    "turn": (0, 256, 768), "scratch": (512 << 10, 1280 << 10),
 }
+TURN_I, TURN_K = 1024, 64  # of a work-item of TURN: as many lines as it has pages at hand
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
 
 def geometry(device: Any, batch: int, m: int, n: int,
              k: int, x_strides: Sequence[int], w_strides: Sequence[int], dtype: str, tuned: dict[str, Any] | None = None) -> dict[str, Any]:
-    """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N)."""
+    """-> dict(kernel, defines, grid, group) for y[batch, m, n]; x_strides = (X_M, X_K), w_strides = (W_K, W_N). PITCH in defines: after TURN."""
     size = SIZE[str(dtype)]
     measured = lookup(device, "matmul", shape_class(batch, m, n, k, x_strides, w_strides))
     table = tuple(sorted({**TUNED["cpu"], **measured, **(tuned or {})}.items()))
@@ -84,6 +87,10 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
     strided = row_k != 1 and k > t["strided"]
+    pitch = ceil(k / lanes) * lanes if strided and row_i == 1 and not widened and 0 < t["turn"] <= cols else 0
+    if pitch:
+        pitch += lanes * (pitch * size % 4096 == 0)
+        strided, row_i, row_k = False, pitch, 1
     cut = strided or k * width * size > t["panel"]
     depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
     rows_most = row_tiles
@@ -102,6 +109,8 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
                    ROWS_PACKED=int(rows_packed or widened), RB=at_once)
+    if pitch:
+        defines["PITCH"] = pitch
     return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
 
 

@@ -80,7 +80,7 @@ def test_rows_that_a_cpu_packs(device, tile):
     """At the edges of row tiles and of what is packed at once, K cut, in either order."""
     if device.device.kind != "cpu" or not hasattr(device, "plans"):
         pytest.skip("the kernel of CPUs")
-    numbers = {"tile": tile, "strided": 16, "panel": 0, "depth": 16, "line": 1e3, "direct_depth": 0}
+    numbers = {"tile": tile, "strided": 16, "turn": 0, "panel": 0, "depth": 16, "line": 1e3, "direct_depth": 0}
     for rows in (0, tile[0] * 16 * 4 * 3):
         device.plans.clear()
         with tune.overriding(("matmul", ""), numbers | {"rows": rows}):
@@ -185,6 +185,24 @@ def test_a_recorded_step_knows_the_precision(device):
         step(x, w)
     assert len(step.replays) == 2 and np.array_equal(step(x, w).numpy(), before)
     assert error(step(x, w), reference) < tolerance("fp32", 256)
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize("sizes", [(16, 64, 17), (65, 17, 33), (130, 70, 70), (1030, 33, 128)], ids=str)
+def test_operands_across_k_are_copied_along_it(device, sizes, swap):
+    """Whole blocks and their edges, lines that would collide in the cache, batches, an operand that they share, another dtype."""
+    if device.device.kind != "cpu" or not hasattr(device, "plans"):
+        pytest.skip("the kernel of CPUs")
+    m, n, k = sizes
+    with tune.overriding(("matmul", ""), {"turn": 1, "strided": 16, "swap": swap}):
+        for batch in ((), (3,)):
+            x, w, reference = operands("TN", m, n, k, batch)
+            assert sum("#define VARIANT TURN\n" in s for s in explain(x @ w).sources) == 1
+            assert error(F.relu(x @ w + 1.0), np.maximum(reference + 1, 0)) < tolerance("fp32", k)
+        for shared, other, wanted in ((x[:1], w, x.numpy()[0] @ w.numpy()), (x, w[:1], x.numpy() @ w.numpy()[0])):
+            assert error(shared @ other, wanted.astype(np.float64)) < 2 * tolerance("fp32", k)
+        x, w, reference = operands("TN", m, n, k)
+        assert error(x.astype("float64") @ w.astype("float64"), reference) < 1e-15 * k
 
 
 @pytest.mark.parametrize("local_memory", [16384, 32768])
