@@ -22,7 +22,7 @@
 //
 // DOT: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
 //   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
-
+//
 // TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand, contiguous along i, copied to `turned` with k along lines
 //   of PITCH elements, for PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k.
 

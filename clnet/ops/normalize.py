@@ -170,10 +170,10 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """(E[x], Var[x]), keeping the axes, from one pass: sums of x less a typical element, so that neither a large mean nor one outlier costs accuracy."""
     x = wide(x)
     a, b, c = (detach(x[tuple(slice(k := part * (n - 1) // 2, k + 1) if axis in axes else slice(None) for axis, n in enumerate(x.shape))]) for part in range(3))
-    first = maximum(minimum(a, b), minimum(maximum(a, b), c))  # the median of three
-    d = x - first
+    middle = maximum(minimum(a, b), minimum(maximum(a, b), c))  # the median of three
+    d = x - middle
     off = mean(d, axes, keepdims=True)
-    return first + off, maximum(mean(d * d, axes, keepdims=True) - off * off, 0.0)
+    return middle + off, maximum(mean(d * d, axes, keepdims=True) - off * off, 0.0)
 
 
 @composite(cl="normalize.cl", accepts="float", samples=lambda: [
