@@ -21,14 +21,13 @@ ROWS = {"op", "cls", "subject", "recipe", "rule"}  # parameters that go through 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Compilers take most of the time, so a part of the tests runs on a device by default; `-m "slow or not slow"` runs all.
 
-    On PoCL, which compiles slowly, a 24th of those that go through a table and a third of the others. Elsewhere an eighth of those through all
+    On PoCL, which compiles slowly, a 24th of those that go through a table and a sixth of the others. Elsewhere a 16th of those through all
     ops, layers, losses, optimizers or networks, of which `clnet status --check` runs every row.
     """
     for item in items:
         given = getattr(getattr(item, "callspec", None), "params", {})
         device, number = given.get("device", "numpy"), zlib.crc32(item.nodeid.encode())
-        table = len(given) > 1
-        share = (24 if table else 3) if device == "pocl" else 8 if device != "numpy" and ROWS & set(given) else 1
+        share = (24 if len(given) > 1 else 6) if device == "pocl" else 16 if device != "numpy" and ROWS & set(given) else 1
         if number % share:
             item.add_marker(pytest.mark.slow)
 

@@ -131,7 +131,7 @@ def test_weight_gradients_of_transformed_patches(player: Any, monkeypatch: pytes
     ((6, 16, 13, 16), (33, 16, 3, 3), 1, 1, 1, 1),
     ((30, 130, 6, 4), (66, 130, 3, 3), 1, (0, 1), 1, 1),
 ], ids=str)
-@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("chunks", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_products_of_transformed_patches(player: Any, case: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = player(65536, 256, real=0)
     xs, ws, _, padding, _, groups = case

@@ -250,7 +250,8 @@ def deep_mlp() -> list[Any]:
     return [Flatten(), *(Dense(out_features=256, activation="gelu") for _ in range(12)), Dense(out_features=10)]
 
 
-@pytest.mark.parametrize("precision", ["fp16", pytest.param("bf16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", list(STORED))
 def test_activations_take_half_the_memory(precision: str, device: Any) -> None:
     """What the peak grows by from a batch to one eight times as large: activations, their gradients, what kernels need beside."""
     if not hasattr(device, "pool"):
