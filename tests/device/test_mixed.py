@@ -136,7 +136,7 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
         loss = trainer.fit(batch, 1, BATCH, verbose=False).steps[-1]
         return loss, np.concatenate([p.numpy().ravel() for p in trainer.model.parameters()])
 
-    for precision, alike, moved, apart in (("bf16", 1e-4, 2**-5, 1e-2), ("fp16", 4e-5, 2**-9, 2e-3)):
+    for precision, alike, moved, first, later in (("bf16", 1e-4, 2**-5, 1e-3, 1e-2), ("fp16", 4e-5, 2**-9, 1e-4, 2e-3)):
         alone, follower = made(precision), made(precision)
         with clnet.on(oracle):
             leader = made(precision)
@@ -150,7 +150,7 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
             led, there = stepped(follower, batch)
             assert led == pytest.approx(loss, rel=alike)
             assert np.linalg.norm(there - end) <= moved * np.linalg.norm(end - start)
-            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=apart)
+            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=first if k < 3 else later)
 
 
 def test_gradients_of_weights_and_biases_keep_float32(device: Any) -> None:
