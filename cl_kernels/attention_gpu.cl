@@ -9,7 +9,7 @@
 // Everything is read in vectors of four along the features (of weights: along the walked rows). Rows in local memory are an odd number of vectors
 // long, so that neighbours in a column are in different banks, and filled up with zeros: any D and E; registers grow with E (and D).
 // Local memory in floats, with S(n) = 4 ((n + 3) / 4 | 1): forward OWN S(D) + max(WALK S(D), OWN S(WALK)) + WALK S(E) + OWN S(LB),
-// backward (OWN + WALK) (S(D) + S(E)) + OWN S(WALK).
+// backward (OWN + WALK) (S(D) + S(E)) + OWN S(WALK), and WALK S(D) more with ASYNC.
 
 #ifndef RI
 #define RI 8                    // rows of an item
@@ -23,8 +23,14 @@
 #ifndef GRADIENTS
 #define GRADIENTS 1
 #endif
+#ifndef ASYNC
+#define ASYNC 0                 // 1: backward, walked rows are copied by the memory system while those before are used (NVIDIA from compute capability 8.0)
+#endif
 
 #include "include/attention.h"
+#if ASYNC
+#include "include/ptx.h"
+#endif
 
 #define OWN (RI * LA)
 #define WALK (4 * LB)
@@ -42,11 +48,18 @@
 #define GRID const uint item = get_local_id(0), a = item / LB, b = item % LB;
 
 // to[rows][S(n)] = rows of from, zeros beyond `valid` rows and n features; `whole`: rows are vectors that lie at multiples of four.
+// They are there after ARRIVED.
 INLINE void fetch(__local float* to, __global const float* from, const uint rows, const uint valid, const uint n, const size_t stride, const size_t step,
                   const bool whole, const uint item) {
     for (uint i = item; i < rows * VECTORS(n); i += ITEMS) {
         const uint r = i / VECTORS(n), c = i % VECTORS(n) * 4;
         __global const float* p = from + r * stride + c * step;
+#if ASYNC
+        if (whole) {
+            COPY_ASYNC(LOCAL_AT(to + r * S(n) + c), p, r < valid ? 16 : 0);
+            continue;
+        }
+#endif
         float4 v = 0;
         if (r < valid) {
             if (whole) v = *(__global const float4*)p;
@@ -101,16 +114,16 @@ INLINE void gather(float4* y, __local const float* p, __local const float* x, co
 }
 #define CLEAR(y, n) UNROLL for (int i = 0; i < RI * PER_ITEM(n); i++) y[i] = 0;
 #if VW == 4
-#define PUT(at, v) EPILOGUE_V(at, (v));
+#define WRITE(at, v) EPILOGUE_V(at, (v));
 #else
-#define PUT(at, v) EPILOGUE(at, (v).x); if (f + 1 < n_) EPILOGUE((at) + 1, (v).y); if (f + 2 < n_) EPILOGUE((at) + 2, (v).z); if (f + 3 < n_) EPILOGUE((at) + 3, (v).w);
+#define WRITE(at, v) EPILOGUE(at, (v).x); if (f + 1 < n_) EPILOGUE((at) + 1, (v).y); if (f + 2 < n_) EPILOGUE((at) + 2, (v).z); if (f + 3 < n_) EPILOGUE((at) + 3, (v).w);
 #endif
 // Rows of results from element `start` on; row i of the item is row `row` (an expression of i) of all.
 #define STORE(y, n, count, factor, start, row)                                                             \
     UNROLL for (int i = 0; i < RI; i++) UNROLL for (int c = 0; c < PER_ITEM(n); c++) {                     \
         const uint f = 4 * COLUMN(c), n_ = n;                                                              \
         const float4 v_ = y[i * PER_ITEM(n) + c] * (factor);                                               \
-        if (ROW(i) < (count) && f < n_) { PUT((start) + (row) * (n) + f, v_) }                             \
+        if (ROW(i) < (count) && f < n_) { WRITE((start) + (row) * (n) + f, v_) }                             \
     }
 
 // The score of query t and key j times log2(e) with scale and mask; -INFINITY where it may not attend.
@@ -187,9 +200,22 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
 
 #else
 
+// The next rows of xt and wt: ahead, of xt into the other half and of wt as soon as it is read, or behind all that is done with those before.
+#if ASYNC
+#define ARRIVED COPY_COMMIT COPY_WAIT(0) SYNC
+#define AHEAD(fetch) if (more) { fetch }
+#define BEHIND(fetch)
+#define OTHER (WALK * S(D))
+#else
+#define ARRIVED SYNC
+#define AHEAD(fetch)
+#define BEHIND(fetch) if (more) { SYNC fetch }
+#define OTHER 0
+#endif
+
 // p, in s, and its cotangent ds, in w, of the own rows and the walked ones, each item its RI x 4
 #define SLOPE(crossed, QUERY, KEY, UP, LESS)                                                               \
-    dots(s, xs, xt, D, a, b);                                                                              \
+    dots(s, xs, xt + turn, D, a, b);                                                                       \
     dots(w, ws, wt, E, a, b);                                                                              \
     SCORES(s, crossed, QUERY, KEY)                                                                         \
     UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                               \
@@ -204,7 +230,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     BEGIN
     GRID
     __local float xs[OWN * S(D)] __attribute__((aligned(16))), ws[OWN * S(E)] __attribute__((aligned(16))), ps[OWN * S(WALK)] __attribute__((aligned(16)));
-    __local float xt[WALK * S(D)] __attribute__((aligned(16))), wt[WALK * S(E)] __attribute__((aligned(16)));
+    __local float xt[OTHER + WALK * S(D)] __attribute__((aligned(16))), wt[WALK * S(E)] __attribute__((aligned(16)));
+    uint turn = 0;              // of xt in use
     float4 dx[RI * PER_ITEM(D)];
     float s[RI][4], w[RI][4];
     CLEAR(dx, D)
@@ -220,15 +247,19 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     }
     FETCH_Q(xs, OWN, h, first)
     FETCH_G(ws, OWN, h, first)
+    FETCH_K(xt, WALK, h / SHARE, 0)
+    FETCH_V(wt, WALK, h / SHARE, 0)
     for (uint j0 = 0; j0 < end; j0 += WALK) {
-        FETCH_K(xt, WALK, h / SHARE, j0)
-        FETCH_V(wt, WALK, h / SHARE, j0)
-        SYNC
+        const bool more = j0 + WALK < end;
+        ARRIVED
+        AHEAD(FETCH_K(xt + (OTHER - turn), WALK, h / SHARE, j0 + WALK))
         SLOPE(j0 + WALK > open, first + ROW(i), j0 + COLUMN(j), up[i], less[i])
         KEEP(w)
         SYNC
-        gather(dx, ps, xt, D, a, b);
-        SYNC
+        AHEAD(FETCH_V(wt, WALK, h / SHARE, j0 + WALK))
+        gather(dx, ps, xt + turn, D, a, b);
+        BEHIND(FETCH_K(xt, WALK, h / SHARE, j0 + WALK) FETCH_V(wt, WALK, h / SHARE, j0 + WALK))
+        turn = OTHER - turn;
     }
     STORE(dx, D, rows, (float)(SCALE), 0, (n * QUERIES + first + ROW(i)) * H + h)
 #else
@@ -236,29 +267,40 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     CLEAR(dw, E)
     const size_t n = get_group_id(1) / HK, hk = get_group_id(1) % HK;
     const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
+#if CAUSAL
+    const long least = (long)first + QUERIES - KEYS;    // the first query that reaches the first key
+    const uint begin = least <= 0 ? 0 : (uint)least / WALK * WALK;
+#else
+    const uint begin = 0;
+#endif
     FETCH_K(xs, OWN, hk, first)
     FETCH_V(ws, OWN, hk, first)
+    FETCH_Q(xt, WALK, hk * SHARE, begin)
+    FETCH_G(wt, WALK, hk * SHARE, begin)
     for (size_t h = hk * SHARE; h < (hk + 1) * SHARE; h++)
-        for (uint t0 = 0; t0 < QUERIES; t0 += WALK) {
-            if (!reach(t0, WALK, first, OWN)) continue;
-            FETCH_Q(xt, WALK, h, t0)
-            FETCH_G(wt, WALK, h, t0)
+        for (uint t0 = begin; t0 < QUERIES; t0 += WALK) {
+            const bool last = t0 + WALK >= QUERIES, more = !last || h + 1 < (hk + 1) * SHARE;
+            const size_t h_next = last ? h + 1 : h;
+            const uint t_next = last ? begin : t0 + WALK;
             float up[4], less[4];
             UNROLL for (int j = 0; j < 4; j++) {
                 const size_t t = min(t0 + COLUMN(j), (uint)QUERIES - 1);
                 up[j] = lse[n * L_N + h * L_H + t * L_T] * LOG2E;
                 less[j] = delta[n * A_N + h * A_H + t * A_T];
             }
-            SYNC
+            ARRIVED
+            AHEAD(FETCH_Q(xt + (OTHER - turn), WALK, h_next, t_next))
             SLOPE(t0 + WALK > QUERIES || limit(t0) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
             KEEP(s)
             SYNC
             gather(dw, ps, wt, E, a, b);
             SYNC
+            AHEAD(FETCH_G(wt, WALK, h_next, t_next))
             KEEP(w)
             SYNC
-            gather(dx, ps, xt, D, a, b);
-            SYNC
+            gather(dx, ps, xt + turn, D, a, b);
+            BEHIND(FETCH_Q(xt, WALK, h_next, t_next) FETCH_G(wt, WALK, h_next, t_next))
+            turn = OTHER - turn;
         }
     STORE(dx, D, rows, (float)(SCALE), DK_AT, (n * KEYS + first + ROW(i)) * HK + hk)
     STORE(dw, E, rows, 1.0f, DV_AT, (n * KEYS + first + ROW(i)) * HK + hk)

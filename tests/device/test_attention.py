@@ -60,18 +60,29 @@ def test_attention_is_pytorchs(device: Any, case: Any) -> None:
         near(mine.numpy(), leaf.grad.numpy(), 1e-4)
 
 
-@pytest.mark.parametrize("case", CASES[1:5], ids=str)
-def test_the_gpu_kernels(device: Any, as_gpu: Any, case: Any) -> None:
-    """Work-groups and local memory, on whatever device: the reference's values and gradients."""
-    if not hasattr(device, "plans"):
-        pytest.skip("the NumPy engine has no kernels")
+def gpu_kernels(engine: Any, case: Any, more: int = 3) -> None:
+    """The reference's values and gradients; values have so many features more than keys."""
     n, h, hk, t, s, d, causal, masked = case
-    q, k, v, g = (tensor(normal(*shape)) for shape in ((n, h, t, d), (n, hk, s, d), (n, hk, s, d + 3), (n, h, t, d + 3)))
+    q, k, v, g = (tensor(normal(*shape)) for shape in ((n, h, t, d), (n, hk, s, d), (n, hk, s, d + more), (n, h, t, d + more)))
     y = attention(q, k, v, mask=tensor(rng.random((t, s)) > 0.3) if masked else None, causal=causal)
     outputs = [y, *gradients(y, [q, k, v], g)]
-    engine = as_gpu(device)
     for mine, oracle in zip(engine.values(outputs), NumpyEngine().values(outputs), strict=True):
         near(mine, oracle, 1e-4)
+
+
+@pytest.mark.parametrize("case", CASES[1:5], ids=str)
+def test_the_gpu_kernels(device: Any, as_gpu: Any, case: Any) -> None:
+    """Work-groups and local memory, on whatever device."""
+    if not hasattr(device, "plans"):
+        pytest.skip("the NumPy engine has no kernels")
+    gpu_kernels(as_gpu(device), case)
+
+
+@pytest.mark.parametrize("case", [(1, 4, 2, 150, 200, 8, True, False), (1, 2, 1, 200, 130, 12, True, False), (2, 2, 2, 70, 140, 8, False, False)], ids=str)
+@pytest.mark.parametrize("played", [False, True])
+def test_the_gpu_kernels_copy_ahead(tensor_cores: Any, played: bool, case: Any) -> None:
+    """Copies past the registers into rows that the items before no longer read: several tiles, several heads of a group."""
+    gpu_kernels(tensor_cores(played), case, more=4)
 
 
 def test_a_bias_of_the_scores_has_a_gradient(device: Any) -> None:

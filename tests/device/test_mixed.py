@@ -124,6 +124,10 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
     """Sums in another order round some values to their neighbour, and each step makes some three times of that, whatever the kernels.
 
     So each step is compared from the same state, that of the oracle, and the steps of a training on its own only as far as they can agree.
+    One value rounded to its neighbour can be enough to move an update by percents (another maximum of a pooling window, another side of a relu): from
+    itself with weights off by 2⁻²² the oracle is up to 2.3 % (bf16) and 1.6 % (fp16). So half of the steps are held to less than the worst of them.
+    Without any rounding half of the steps are off by 7 % and 2 %. With weights off by one unit of float32 (2⁻²⁴) the oracle's own training is by
+    the second loss up to 2.5e-4 and 2.9e-5 from itself, by the third 4.4e-4 and 1.2e-4, by the fourth 1.3e-3 and 7e-4.
     """
     if kind == "cnn" and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
@@ -136,8 +140,8 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
         loss = trainer.fit(batch, 1, BATCH, verbose=False).steps[-1]
         return loss, np.concatenate([p.numpy().ravel() for p in trainer.model.parameters()])
 
-    for precision, alike, moved, first, later in (("bf16", 1e-4, 2**-5, 1e-3, 1e-2), ("fp16", 4e-5, 2**-9, 1e-4, 2e-3)):
-        alone, follower = made(precision), made(precision)
+    for precision, alike, moved, first, later in (("bf16", 1e-4, 2**-6, 5e-4, 1e-2), ("fp16", 4e-5, 2**-9, 5e-5, 2e-3)):
+        alone, follower, off = made(precision), made(precision), []
         with clnet.on(oracle):
             leader = made(precision)
         for k in range(6):
@@ -149,8 +153,9 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
                 loss, end = stepped(leader, batch)
             led, there = stepped(follower, batch)
             assert led == pytest.approx(loss, rel=alike)
-            assert np.linalg.norm(there - end) <= moved * np.linalg.norm(end - start)
-            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=first if k < 3 else later)
+            off.append(np.linalg.norm(there - end) / np.linalg.norm(end - start))
+            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=first if k < 2 else later)
+        assert max(off) <= 2**-5 and np.median(off) <= moved
 
 
 def test_gradients_of_weights_and_biases_keep_float32(device: Any) -> None:
