@@ -23,6 +23,8 @@ GPU_VECTOR = 4
 KINDS = {"float16": "HALF", "bfloat16": "BF16"}  # how include/vector.h calls operands that are not stored as T
 ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
 STREAM = 8 << 20  # [bytes] of a result that does not stay in a cache until it is read
+BEYOND = 1 << 20  # [bytes] of an operand that is not in a core's own cache
+PAGE = 4096  # [bytes] of memory
 
 
 @dataclass
@@ -140,7 +142,8 @@ def map_source(plan: Schedule, launch: Launch, device: Any) -> Source:
 
     def body(lanes: int) -> list[str]:
         streamed = _streamed(plan, launch.stores, device)
-        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device), streamed=streamed)
+        e = Emitter(params, functions, in_memory(plan, launch), "j", lanes, alignment=known_alignment(plan, device), streamed=streamed,
+                    ahead=functools.partial(_ahead, device))
         store_lines(e, launch.stores, flat)
         return e.lines
 
@@ -260,6 +263,12 @@ def _streamed(plan: Schedule, stores: list[Node], device: Any) -> Callable[[Node
     """
     large = len(stores) == 1 and stores[0].spec.nbytes >= STREAM
     return functools.partial(alignment, plan) if large and device.runtime == "intel" and device.kind == "cpu" else None
+
+
+def _ahead(device: Any, node: Node) -> int:
+    """Elements before their use at which vectors of a large array are asked for: a page, at whose end processors stop to fetch ahead by themselves."""
+    large = node.spec.nbytes >= BEYOND and device.runtime == "intel" and device.kind == "cpu"
+    return PAGE * node.size // node.spec.nbytes if large else 0
 
 
 def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: Params, functions: dict[str, str], device: Any) -> str:

@@ -50,6 +50,11 @@ def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> s
     return raw
 
 
+def ask(pointer: str, at: str) -> str:
+    """A statement that starts fetching the line at pointer + at, which may lie behind the end. OpenCL's prefetch is a call: registers are saved around it."""
+    return f"__builtin_prefetch((__global const char*)({pointer} + {at}), 0, 2);"
+
+
 def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool = False, past: bool = False) -> str:
     """A statement that writes a register value; `cast` where the place is aligned to the vector, `past` where it is and caches are passed by."""
     where = f"{pointer} + {at}" if at != "0" else pointer

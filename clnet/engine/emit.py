@@ -101,12 +101,13 @@ class Emitter:
 
     With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and written
     through pointers to vectors; the lane variable must count in steps of `lanes`. With `streamed` (alike), aligned vectors are written
-    past the caches.
+    past the caches. `ahead` says how many elements before they are read vectors of a node are asked for; 0: they are not.
     """
 
     def __init__(self, params: Params, functions: dict[str, str], in_memory: Any, lane: str = "", lanes: int = 1, prefix: str = "t",
-                 alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None) -> None:
-        self.alignment, self.streamed = alignment, streamed
+                 alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None,
+                 ahead: Callable[[Node], int] = lambda _: 0) -> None:
+        self.alignment, self.streamed, self.ahead = alignment, streamed, ahead
         self.params, self.functions, self.in_memory = params, functions, in_memory
         self.lane, self.lanes, self.prefix = lane, lanes, prefix
         self.lines: list[str] = []
@@ -167,6 +168,8 @@ class Emitter:
         if self.lanes == 1 or (step == 0 and not moving_guard):
             return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
         if step == 1 and not moving_guard:
+            if distance := self.ahead(node):
+                self.lines.append(ct.ask(pointer, (flat + distance).c()))
             return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, self.aligned(self.alignment, node, start, flat)), dtype, self.lanes, guards)
         return self._lanewise(pointer, flat, dtype, guards)
 

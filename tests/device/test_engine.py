@@ -371,3 +371,13 @@ def test_results_larger_than_a_cache_are_written_past_it(engine, rows, n):
     past = "__builtin_nontemporal_store" in repr(clnet.explain(soft).plan.steps)
     assert past == (engine.device.runtime == "intel" and n % engine.device.vector_width == 0)
     assert "__builtin_nontemporal_store" not in repr(clnet.explain(F.softmax(tensor(normal(30, 1024)))).plan.steps)
+
+
+def test_large_operands_are_asked_for_a_page_ahead(engine):
+    """Views that begin and end within the array, and rows narrower than a page; what is asked for behind the end is never read."""
+    x = tensor(normal(1025, 300))
+    y = F.relu(x[1:, 3:299]) + tensor(normal(296))
+    asked = "__builtin_prefetch" in repr(clnet.explain(y).plan.steps)
+    assert asked == (engine.device.runtime == "intel")
+    agree(y, tol=1e-6)
+    assert "__builtin_prefetch" not in repr(clnet.explain(F.relu(tensor(normal(30, 300)))).plan.steps)
