@@ -18,7 +18,7 @@ from .bench_row import ARITHMETIC, Row
 from .peers import Run, Tinygrad, Torch
 
 ROUNDS, QUICK_ROUNDS = 7, 3
-SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once
+SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once; before it, calls run as long: cores that slept take 20 ms to be themselves
 PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 RULES = "rules"  # what serves where nobody measured
 PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds
@@ -120,11 +120,15 @@ class Contender:
         self.repeats = max(1, int(SAMPLE / max(self.sample(1), 1e-6)))
 
     def sample(self, repeats: int) -> float:
-        """Seconds a call, over some calls and the wait for them; after a pause, in which the others' threads stop spinning, and a call."""
+        """Seconds a call, over some calls and the wait for them; after a pause, in which the others' threads stop spinning, and calls that wake ours."""
         time.sleep(self.pause)
-        self.call()
-        self.finish()
-        start = time.perf_counter()
+        awake = time.perf_counter() + SAMPLE
+        while True:
+            self.call()
+            self.finish()
+            start = time.perf_counter()
+            if start >= awake:
+                break
         for _ in range(repeats):
             out = self.call()
         self.finish()
