@@ -22,13 +22,13 @@ LONG = ("RRDBNet", "densenet")  # rows whose programs take half a minute to buil
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Compilers take most of the time, so a part of the tests runs on a device by default; `-m "slow or not slow"` runs all.
 
-    On PoCL, which compiles slowly, a 40th of those that go through a table and a tenth of the others. Elsewhere a 16th of those through all
+    On PoCL, which compiles slowly, a 64th of those that go through a table and a 16th of the others. Elsewhere a 16th of those through all
     ops, layers, losses, optimizers or networks, of which `clnet status --check` runs every row.
     """
     for item in items:
         given = getattr(getattr(item, "callspec", None), "params", {})
         device, number = given.get("device", "numpy"), zlib.crc32(item.nodeid.encode())
-        share = (40 if len(given) > 1 else 10) if device == "pocl" else 16 if device != "numpy" and ROWS & set(given) else 1
+        share = (64 if len(given) > 1 else 16) if device == "pocl" else 16 if device != "numpy" and ROWS & set(given) else 1
         if number % share or (device != "numpy" and any(name in item.nodeid for name in LONG)):
             item.add_marker(pytest.mark.slow)
 

@@ -119,7 +119,7 @@ def test_a_step_of_a_network_against_numpy_with_rounding_written_out(precision: 
     np.testing.assert_allclose(losses, wanted, rtol=3e-3 if precision == "bf16" else 5e-4)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("mlp", marks=pytest.mark.slow), "cnn"])
+@pytest.mark.parametrize("kind", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> None:
     """Sums in another order round some values to their neighbour, and each step makes some three times of that, whatever the kernels.
 
@@ -226,7 +226,8 @@ def layer_zoo() -> list[Any]:
                        layers.Checkpoint(layer=block), Flatten(), Dense(out_features=10))]
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_blocks_of_all_kinds_learn_as_in_float32(number: int, device: Any) -> None:
     if number and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
