@@ -123,7 +123,7 @@ INLINE void gather(float4* y, __local const float* p, __local const float* x, co
     UNROLL for (int i = 0; i < RI; i++) UNROLL for (int c = 0; c < PER_ITEM(n); c++) {                     \
         const uint f = 4 * COLUMN(c), n_ = n;                                                              \
         const float4 v_ = y[i * PER_ITEM(n) + c] * (factor);                                               \
-        if (ROW(i) < (count) && f < n_) { WRITE((start) + (row) * (n) + f, v_) }                             \
+        if (ROW(i) < (count) && f < n_) { WRITE((start) + (row) * (n) + f, v_) }                           \
     }
 
 // The score of query t and key j times log2(e) with scale and mask; -INFINITY where it may not attend.
@@ -267,12 +267,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     CLEAR(dw, E)
     const size_t n = get_group_id(1) / HK, hk = get_group_id(1) % HK;
     const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
-#if CAUSAL
-    const long least = (long)first + QUERIES - KEYS;    // the first query that reaches the first key
-    const uint begin = least <= 0 ? 0 : (uint)least / WALK * WALK;
-#else
-    const uint begin = 0;
-#endif
+    const uint begin = first_tile(first, WALK);
     FETCH_K(xs, OWN, hk, first)
     FETCH_V(ws, OWN, hk, first)
     FETCH_Q(xt, WALK, hk * SHARE, begin)

@@ -19,6 +19,12 @@ INLINE size_t reach(const size_t t, const size_t rows, const size_t j0, const si
     return n <= j0 ? 0 : min(n - j0, most);
 }
 
+// The first tile of `tile` queries in which one may attend to key j.
+INLINE uint first_tile(const uint j, const uint tile) {
+    const long least = CAUSAL ? (long)j + QUERIES - KEYS : 0;
+    return least <= 0 ? 0 : (uint)least / tile * tile;
+}
+
 #if MASKED
 #define MASK(t, j) mask + n * MASK_N + h * MASK_H + (t) * MASK_T + (j) * MASK_S
 #else

@@ -141,12 +141,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     CLEAR(dw, E / 8)
     const size_t n = get_global_id(1) / HK, hk = get_global_id(1) % HK;
     const uint first = (uint)get_group_id(0) * ROWS, rows = min((uint)ROWS, (uint)KEYS - first), end = QUERIES;
-#if CAUSAL
-    const long least = (long)first + QUERIES - KEYS;    // the first query that reaches the first key
-    const uint begin = least <= 0 ? 0 : (uint)least / BN * BN;
-#else
-    const uint begin = 0;
-#endif
+    const uint begin = first_tile(first, BN);
     const uint heads = SHARE;
 #define FETCH_OTHER(t0, stage)                                                                             \
     {                                                                                                      \

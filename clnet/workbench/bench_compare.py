@@ -18,7 +18,7 @@ from .bench_row import ARITHMETIC, Row
 from .peers import Run, Tinygrad, Torch
 
 ROUNDS, QUICK_ROUNDS = 7, 3
-SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once; before it, calls run as long: cores that slept take 20 ms to be themselves
+SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once; before it, calls run as long, until cores that slept are awake
 PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 RULES = "rules"  # what serves where nobody measured
 PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds

@@ -119,15 +119,11 @@ def test_a_step_of_a_network_against_numpy_with_rounding_written_out(precision: 
     np.testing.assert_allclose(losses, wanted, rtol=3e-3 if precision == "bf16" else 5e-4)
 
 
-@pytest.mark.parametrize("kind", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param("mlp", marks=pytest.mark.slow), "cnn"])
 def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> None:
     """Sums in another order round some values to their neighbour, and each step makes some three times of that, whatever the kernels.
 
     So each step is compared from the same state, that of the oracle, and the steps of a training on its own only as far as they can agree.
-    One value rounded to its neighbour can be enough to move an update by percents (another maximum of a pooling window, another side of a relu): from
-    itself with weights off by 2⁻²² the oracle is up to 2.3 % (bf16) and 1.6 % (fp16). So half of the steps are held to less than the worst of them.
-    Without any rounding half of the steps are off by 7 % and 2 %. With weights off by one unit of float32 (2⁻²⁴) the oracle's own training is by
-    the second loss up to 2.5e-4 and 2.9e-5 from itself, by the third 4.4e-4 and 1.2e-4, by the fourth 1.3e-3 and 7e-4.
     """
     if kind == "cnn" and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
@@ -140,8 +136,8 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
         loss = trainer.fit(batch, 1, BATCH, verbose=False).steps[-1]
         return loss, np.concatenate([p.numpy().ravel() for p in trainer.model.parameters()])
 
-    for precision, alike, moved, first, later in (("bf16", 1e-4, 2**-6, 1e-3, 1e-2), ("fp16", 4e-5, 2**-9, 1e-4, 2e-3)):
-        alone, follower, off = made(precision), made(precision), []
+    for precision, alike, moved, first, later in (("bf16", 1e-4, 2**-5, 1e-3, 1e-2), ("fp16", 4e-5, 2**-9, 1e-4, 2e-3)):
+        alone, follower = made(precision), made(precision)
         with clnet.on(oracle):
             leader = made(precision)
         for k in range(6):
@@ -153,9 +149,8 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
                 loss, end = stepped(leader, batch)
             led, there = stepped(follower, batch)
             assert led == pytest.approx(loss, rel=alike)
-            off.append(np.linalg.norm(there - end) / np.linalg.norm(end - start))
-            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=first if k < 2 else later)
-        assert max(off) <= 2**-5 and np.median(off) <= moved
+            assert np.linalg.norm(there - end) <= moved * np.linalg.norm(end - start)
+            assert stepped(alone, batch)[0] == pytest.approx(loss, rel=first if k < 3 else later)
 
 
 def test_gradients_of_weights_and_biases_keep_float32(device: Any) -> None:
@@ -226,8 +221,7 @@ def layer_zoo() -> list[Any]:
                        layers.Checkpoint(layer=block), Flatten(), Dense(out_features=10))]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_blocks_of_all_kinds_learn_as_in_float32(number: int, device: Any) -> None:
     if number and device.device.runtime == "pocl":
         pytest.skip("PoCL compiles slowly")
