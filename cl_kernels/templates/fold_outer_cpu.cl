@@ -1,18 +1,12 @@
 // out[o, j] = fold over r of f(inputs at (o, r, j)); the lanes of the accumulators run along the results j
 //
-//   grid ($items_j, $O), local size 1: a work-item owns columns [j0, j1) of $J and walks r over $R
+//   grid ($items_j, $O), local size 1: a work-item owns columns [j0, j1) of $J and walks r over $R for a few vectors of them at a time,
+//   in blocks that are merged in their order: a sum stays near the size of what is added to it
 $functions
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void $name($params) {
     $begin
     const size_t o = get_global_id(1), j0 = get_global_id(0) * $chunk, j1 = min(j0 + $chunk, (size_t)$J);
     size_t j = j0;
-$vector_loop
-    for (; j < j1; ++j) {
-$init
-        for (size_t r = 0; r < $R; ++r) {
-$scalar_body
-        }
-$finish
-    }
+$loops
 }

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ..op import Fold
+from ..spec import is_float
 from . import ctypes as ct
 from .codegen import Source, finish, in_memory, indent, launch_name, nice_share, store_lines, template
 from .emit import Emitter, Params, Value
@@ -15,6 +16,8 @@ from .index import Expr, Flat, Index, var
 from .schedule import Launch, Schedule
 
 SHARE = 2048  # elements that are worth a work-item of their own on a CPU
+BLOCK = 64  # [additions] into one number in a row, or the root of all: with more, what is added loses digits against the total
+ACROSS = 4  # vectors of neighbouring results that a work-item of a CPU folds side by side: a row's page is looked up once for all
 
 
 class Shape:
@@ -74,6 +77,12 @@ def is_simple(launch: Launch) -> bool:
     return all(len(_fold(c).init) == 1 for c in launch.cores)
 
 
+def block_of(launch: Launch, steps: int) -> int:
+    """How many of `steps` make a block: sums and products of floats fold blocks, then those, so that errors grow with the root of the length."""
+    rounds = any(_fold(c).merge[0] in ("a0 + b0", "a0 * b0") and is_float(c.spec.dtype) for c in launch.cores)
+    return min(steps, max(BLOCK, math.isqrt(steps))) if rounds else steps
+
+
 def _fold(core: Node) -> Fold:
     assert core.op is not None
     fold: Fold = core.op.fold  # type: ignore[attr-defined]
@@ -128,6 +137,14 @@ class _Accumulators:
             lines += self.merge(core, [self.name(core, c, prefix) for _, c, _ in rows], theirs, lanes)
         done, emitter.lines = emitter.lines, []
         return [*done, *lines]
+
+    def add(self, lanes: int, prefix: str, block: str) -> list[str]:
+        """Statements that merge the accumulators `block` into those of `prefix`."""
+        out = []
+        for core in self.cores:
+            components = [c for k, c, _ in self.rows if k is core]
+            out += self.merge(core, [self.name(core, c, prefix) for c in components], [self.name(core, c, block) for c in components], lanes)
+        return out
 
     def join(self, width: int) -> list[str]:
         """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first."""
@@ -197,34 +214,53 @@ class Writer:
         def step(lanes: int, prefix: str) -> list[str]:
             return acc.step(self.emitter("j", lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
 
-        init, loop = acc.init(1, "a"), []
-        if width > 1:
-            init += acc.init(width, "v")
-            loop = [f"for (; j + {width} <= {n}; j += {width}) {{", *("    " + s for s in step(width, "v")), "}"]
-        scalar = step(1, "a")
+        kinds = [(1, "a", "b"), (width, "v", "w")][: 1 + (width > 1)]  # lanes, accumulators of all, those of a block
+        longest = max(n // width, n % width, 1)  # steps of a row into one accumulator
+        block = block_of(self.launch, max(rest, 1) * longest)
+        cut = block < rest * longest
+        init = [line for lanes, whole, _ in kinds for line in acc.init(lanes, whole)]
+        own = [line for lanes, _, part in kinds for line in acc.init(lanes, part)] if cut else []
+        end = [line for lanes, whole, part in kinds for line in acc.add(lanes, whole, part)] if cut else []
+        loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in step(width, "w" if cut else "v")), "}"] if width > 1 else []
+        scalar = step(1, "b" if cut else "a")
         chunk = -(-dims.results // self.items(dims.results)) if dims.results else 1
         items = -(-dims.results // chunk)
-        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, items=items, chunk=chunk, init=indent(init, 2),
-                           vector_loop=indent(loop, 3), scalar_body=indent(scalar, 4), join=indent(acc.join(width), 2), finish=indent(self.finish(o), 2))
+        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, RB=max(1, block // longest),
+                           JB=block * width if block < longest else max(n, 1), items=items, chunk=chunk, init=indent(init, 2), begin_block=indent(own, 3),
+                           vector_loop=indent(loop, 4), scalar_body=indent(scalar, 5), end_block=indent(end, 3), join=indent(acc.join(width), 2),
+                           finish=indent(self.finish(o), 2))
 
     def outer(self, n: int) -> Source:
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
-        dims, acc = self.dims, self.acc
-        o, r, j = var("o", dims.results // n), var("r", dims.length), var("j", n)
+        dims = self.dims
         width = self.device.vector_width if n >= self.device.vector_width else 1
-
-        def body(lanes: int) -> tuple[list[str], list[str]]:
-            step = acc.step(self.emitter("j", lanes), dims.element(o * n + j, r), "r", lanes)
-            return step, self.finish(o * n + j, "j", lanes)
-
-        loop: list[str] = []
-        if width > 1:
-            step, done = body(width)
-            loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in acc.init(width)),
-                    f"    for (size_t r = 0; r < {dims.length}; ++r) {{", *("        " + s for s in step), "    }", *("    " + s for s in done), "}"]
-        step, done = body(1)
+        many = ACROSS if n >= ACROSS * width else 1
         rows = dims.results // n
-        chunk = -(-n // max(1, min(self.items(n) // max(rows, 1), n // width)) // width) * width
+        chunk = -(-n // max(1, min(self.items(n) // max(rows, 1), n // (many * width))) // (many * width)) * many * width
         items = -(-n // chunk)
-        return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items, chunk=chunk, init=indent(acc.init(1), 2),
-                           vector_loop=indent(loop, 1), scalar_body=indent(step, 3), finish=indent(done, 2))
+        loops, left = list[str](), n
+        for vectors, lanes in dict.fromkeys(((many, width), (1, width), (1, 1))):
+            if left:
+                loops += self.side_by_side(n, lanes, vectors)
+                left %= vectors * lanes
+        return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items, chunk=chunk, loops=indent(loops, 1))
+
+    def side_by_side(self, n: int, lanes: int, vectors: int) -> list[str]:
+        """The loop over results in steps of so many vectors side by side, each with the whole fold."""
+        dims, acc, block = self.dims, self.acc, block_of(self.launch, self.dims.length)
+        o, r, span = var("o", dims.results // n), var("r", dims.length), lanes * vectors
+        cut, lines = block < dims.length, [f"for (; j + {span} <= j1; j += {span}) {{"]
+        init, own, body, end, done = list[str](), list[str](), list[str](), list[str](), list[str]()
+        for k in range(vectors):
+            j, whole, part = var(f"j_{k}", n), f"a{k}_", f"b{k}_"
+            init += [f"const size_t j_{k} = j + {k * lanes};", *acc.init(lanes, whole)]
+            own += acc.init(lanes, part) if cut else []
+            body += ["{", *acc.step(self.emitter(f"j_{k}", lanes), dims.element(o * n + j, r), "r", lanes, part if cut else whole), "}"]
+            end += acc.add(lanes, whole, part) if cut else []
+            done += ["{", *self.finish(o * n + j, f"j_{k}", lanes, whole), "}"]
+        if cut:
+            body = [f"for (size_t r0 = 0; r0 < {dims.length}; r0 += {block}) {{", *own,
+                    f"for (size_t r = r0; r < min(r0 + {block}, (size_t){dims.length}); ++r) {{", *body, "}", *end, "}"]
+        else:
+            body = [f"for (size_t r = 0; r < {dims.length}; ++r) {{", *body, "}"]
+        return [*lines, *init, *body, *done, "}"]
