@@ -13,6 +13,7 @@
 //   RMS_NORM                   xh * gamma, xh = x r, r = 1 / sqrt(mean x^2 + EPS)                      x gamma
 //   RMS_NORM_GRADIENT          r * (g gamma - xh * mean(g gamma xh))          g x gamma
 //   RMS_NORM_PARAMETERS        sum over rows g xh                             g x          in two stages
+//   LAYER_NORM_GRADIENTS       LAYER_NORM_GRADIENT, and LAYER_NORM_PARAMETERS g x gamma    in two stages; RMS_NORM_GRADIENTS likewise
 //   CROSS_ENTROPY              ln sum e^(x - max x) - sum q (x - max x)                           x labels     one value a row
 //   CROSS_ENTROPY_SLOPE        softmax(x) - q                                 x labels
 //   CROSS_ENTROPY_AND_SLOPE    the slope, and also the value a row            x labels
@@ -28,8 +29,8 @@
 //
 // Kernel `rows`: grid (ceil(ROWS / CHUNK)), local size 1: a work-item owns CHUNK rows and walks each in vectors of VW;
 //   exponentials are kept in private memory where a row fits KEEP elements, else computed again.
-// Kernels `partial_columns`, then `columns` (the PARAMETERS kinds)
-//   partial_columns: ITEMS work-items of CHUNK rows each; item i sums its rows into scratch partial[i][OUTPUTS][N].
+// Kernels `partial_columns`, then `columns` (the PARAMETERS and GRADIENTS kinds)
+//   partial_columns: ITEMS work-items of CHUNK rows each; item i sums its rows into scratch partial[i][OUTPUTS][N], and stores their gradient.
 //   columns: grid (ceil(N / COLUMNS), OUTPUTS), local size 1: sums partial over items. EPILOGUE(output, j, v).
 // GPUs have normalize_gpu.cl.
 
@@ -45,7 +46,7 @@
 
 #include "include/normalize.h"
 
-#define LOADS(TYPE, LOAD) READS(DECLARE, TYPE, LOAD)
+#define LOADS(TYPE, LOAD) READS(DECLARE, TYPE, LOAD) DERIVED(TYPE, LOAD)
 #define EVERY(TYPE, LOAD) LOADS(TYPE, LOAD) LATE(DECLARE, TYPE, LOAD)
 #define START(v, INIT) VT v[FOLDS]; UNROLL for (size_t u = 0; u < FOLDS; ++u) v[u] = VSPLAT((T)(INIT));
 #define JOIN(a, v, MERGE) { \
@@ -135,16 +136,22 @@ void partial_columns(PARAMS) {
         size_t j = 0;
         for (; j + VW <= N; j += VW) {
             LOADS(VT, VLOAD_OF)
-            TO_STORE(TO_LOAD(to + j) + gv * NORMAL, to + j);
+            TO_STORE(TO_LOAD(to + j) + FLOW * NORMAL, to + j);
 #if OUTPUTS == 2
-            TO_STORE(TO_LOAD(to + N + j) + gv, to + N + j);
+            TO_STORE(TO_LOAD(to + N + j) + FLOW, to + N + j);
+#endif
+#if WITH_ROWS
+            EPILOGUE_V(r, j, SLOPE);
 #endif
         }
         for (; j < N; ++j) {
             LOADS(T, SCALAR_OF)
-            to[j] += gv * NORMAL;
+            to[j] += FLOW * NORMAL;
 #if OUTPUTS == 2
-            to[N + j] += gv;
+            to[N + j] += FLOW;
+#endif
+#if WITH_ROWS
+            EPILOGUE(r, j, SLOPE);
 #endif
         }
     }

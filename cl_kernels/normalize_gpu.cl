@@ -8,9 +8,9 @@
 // again and stores nothing: shuffles and barriers want everyone.
 //
 // Kernel `rows`: grid (GROUP, ROWS rounded up to LINES).
-// Kernels `partial_columns`, then `columns` (the PARAMETERS kinds)
-//   partial_columns: grid (ITEMS * GROUP, LINES); group i sums its CHUNK rows into scratch partial[i][OUTPUTS][N]. LINES is 1 for rows too
-//   long for registers; local memory N * LINES elements.
+// Kernels `partial_columns`, then `columns` (the PARAMETERS and GRADIENTS kinds)
+//   partial_columns: grid (ITEMS * GROUP, LINES); group i sums its CHUNK rows into scratch partial[i][OUTPUTS][N], and stores their gradient.
+//   LINES is 1 for rows too long for registers, of which only the PARAMETERS kinds are; local memory N * LINES elements.
 //   columns: local size (32, SLICES), grid (N rounded up to 32, SLICES, OUTPUTS): an item adds every SLICES-th partial sum of a column.
 
 #ifndef GROUP
@@ -99,7 +99,7 @@ INLINE T neighbour(T v, const uint apart) {
 #define AGAIN(TYPE, name, value) const VT name = name##_held[u];
 #define EACH(BODY) UNROLL for (int u = 0; u < PER; ++u) { const size_t j = (l + u * GROUP) * VW; if ((u + 1) * GROUP * VW <= N || j < N) { BODY } }
 #define ENTER READS(HOLD, VT, TAKE) EACH(READS(FILL, VT, TAKE))
-#define LOADS READS(AGAIN, VT, TAKE)
+#define LOADS READS(AGAIN, VT, TAKE) DERIVED(VT, TAKE)
 #define FOLD_KEPT(a, TERM) VT kept[PER]; VT a##_v = VSPLAT(0); EACH(LOADS kept[u] = (TERM); a##_v += kept[u];) LANES(a, a##_v, ADD) EVERYWHERE(a, ADD)
 #define OUT_KEPT(TERM, VALUE) { if (mine) EACH(const VT e_ = kept[u]; STORE_V(r, j, (VALUE));) }
 #else
@@ -170,8 +170,11 @@ void partial_columns(PARAMS) {
         const size_t r = mine ? first + line : r1 - 1;
         ENTER
         MOMENTS
-        // Chosen, not branched: PoCL 3.0 loses lanes of sums that a branch adds to.
-        EACH(LOADS normal[u] += mine ? gv * NORMAL : VSPLAT(0); all[u] += mine ? gv : VSPLAT(0);)
+#if WITH_ROWS
+        EACH(LOADS const VT o_ = SLOPE; if (mine) EPILOGUE_V(r, j, o_);)
+#endif
+        // Chosen, not branched, and after the stores: PoCL 3.0 loses lanes of sums that a branch adds to or follows.
+        EACH(LOADS normal[u] += mine ? FLOW * NORMAL : VSPLAT(0); all[u] += mine ? FLOW : VSPLAT(0);)
     }
     GATHER(normal, to)
 #if OUTPUTS == 2

@@ -99,10 +99,10 @@ class Op:
         return fn
 
     def deflaunch_with(self, twin: Op) -> Callable[..., Any]:
-        """Attaches a kernel that computes this op and `twin`, of the same operands and attributes, in one pass, for graphs that hold both.
+        """Attaches kernels that compute this op and `twin`, of the same attributes and first operands, in one pass, for graphs that hold both.
 
-        As deflaunch. EPILOGUE_ALSO takes the twin's value at the coordinates Stage.also, if results differ in size; without those they are of
-        one size, and EPILOGUE takes both values.
+        As deflaunch. EPILOGUE_ALSO takes the twin's value at the coordinates Stage.also, if results differ in size (EPILOGUE in a stage that gives
+        the twin alone, whose domain is empty); without those they are of one size, and EPILOGUE takes both values.
         """
 
         def attach(fn: Callable[..., Any]) -> Callable[..., Any]:

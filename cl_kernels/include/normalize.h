@@ -18,6 +18,8 @@
 #define CROSS_ENTROPY_SLOPE 14
 #define SOFT_CROSS_ENTROPY 15
 #define CROSS_ENTROPY_AND_SLOPE 16
+#define LAYER_NORM_GRADIENTS 17
+#define RMS_NORM_GRADIENTS 18
 
 #ifndef KIND
 #define KIND SOFTMAX
@@ -44,6 +46,7 @@
 #define IGNORE (-100)
 #endif
 
+#define WITH_ROWS (KIND == LAYER_NORM_GRADIENTS || KIND == RMS_NORM_GRADIENTS)
 #define WITH_SLOPE (KIND == CROSS_ENTROPY_SLOPE || KIND == CROSS_ENTROPY_AND_SLOPE)
 
 #if VW == 1
@@ -79,8 +82,16 @@
 #define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, qv, LOAD(Q_KIND, q + r * N + j))
 #elif KIND == LAYER_NORM_GRADIENT || KIND == RMS_NORM_GRADIENT
 #define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, gv, LOAD(G_KIND, g + r * N + j) * LOAD(GAMMA_KIND, gamma + j))
+#elif WITH_ROWS
+#define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, fv, LOAD(G_KIND, g + r * N + j))
 #else
 #define READS(R, TYPE, LOAD) R(TYPE, xv, LOAD(X_KIND, x + r * N + j)) R(TYPE, gv, LOAD(G_KIND, g + r * N + j))
+#endif
+// what follows from that and is not worth a register from pass to pass
+#if WITH_ROWS
+#define DERIVED(TYPE, LOAD) const TYPE gv = fv * LOAD(GAMMA_KIND, gamma + j);
+#else
+#define DERIVED(TYPE, LOAD)
 #endif
 #if KIND == LAYER_NORM
 #define LATE(R, TYPE, LOAD) R(TYPE, wv, LOAD(GAMMA_KIND, gamma + j)) R(TYPE, bv, LOAD(BETA_KIND, beta + j))
@@ -100,10 +111,14 @@
 #define STATISTICS \
     FOLD(sum_, 0, ADD, xv) const T mean_ = sum_ / N; \
     FOLD(square_, 0, ADD, (xv - mean_) * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
-// the same, with s = sum g on the way, and sx = sum g (x - mean)
-#define STATISTICS_AND_SLOPES \
+// the same, with a = mean g and b = mean(g (x - mean)) r^2 on the way, and the gradient
+#define LAYER_NORM_SLOPES \
     SUM2(sum_, xv, s, gv) const T mean_ = sum_ / N; \
-    SUM2(square_, (xv - mean_) * (xv - mean_), sx, gv * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+    SUM2(square_, (xv - mean_) * (xv - mean_), sx, gv * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS)); \
+    const T a = s / N, b = sx / N * rs * rs;
+#define LAYER_NORM_SLOPE rs * (gv - a - (xv - mean_) * b)
+#define RMS_NORM_SLOPES SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs;
+#define RMS_NORM_SLOPE rs * (gv - xv * b)
 #define RMS FOLD(square_, 0, ADD, xv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
 // the row's maximum where it is finite, else 0; ln sum e^x, 0 for a row of -INFINITY
 #define TOP FOLD(max_, -INFINITY, MAX, xv) const T top = max_ - max_ == 0 ? max_ : (T)(0);
@@ -136,14 +151,13 @@
 #elif KIND == LAYER_NORM
 #define ROW STATISTICS OUT((xv - mean_) * rs * wv + bv)
 #elif KIND == STANDARDIZE_GRADIENT || KIND == LAYER_NORM_GRADIENT
-#define ROW STATISTICS_AND_SLOPES const T a = s / N, b = sx / N * rs * rs; \
-    OUT(rs * (gv - a - (xv - mean_) * b))
+#define ROW LAYER_NORM_SLOPES OUT(LAYER_NORM_SLOPE)
 #elif KIND == RMS_NORM
 #define ROW RMS OUT(xv * rs * wv)
 #elif KIND == RMS_NORM_GRADIENT && N == 1
 #define ROW RMS OUT(gv * ((T)(EPS) * rs * rs * rs))          // 1 - xh^2 = EPS r^2, without the difference
 #elif KIND == RMS_NORM_GRADIENT
-#define ROW SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs; OUT(rs * (gv - xv * b))
+#define ROW RMS_NORM_SLOPES OUT(RMS_NORM_SLOPE)
 #elif KIND == CROSS_ENTROPY || WITH_SLOPE
 #if SMOOTHED
 #define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (SCALAR_OF(X_KIND, x + r * N + at) - top) + (T)(SMOOTHING) / N * all;
@@ -169,12 +183,28 @@
     FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - (xv - top))) ONCE { EPILOGUE(r, value); }
 #endif
 
+// --- sums over rows: of FLOW * NORMAL, and of FLOW where there are two; SLOPE is the gradient of a row on the way
 #if KIND == LAYER_NORM_PARAMETERS
 #define OUTPUTS 2
 #define MOMENTS STATISTICS
 #define NORMAL (xv - mean_) * rs
+#elif KIND == LAYER_NORM_GRADIENTS
+#define OUTPUTS 2
+#define MOMENTS LAYER_NORM_SLOPES
+#define NORMAL (xv - mean_) * rs
+#define SLOPE LAYER_NORM_SLOPE
+#elif KIND == RMS_NORM_GRADIENTS
+#define OUTPUTS 1
+#define MOMENTS RMS_NORM_SLOPES
+#define NORMAL xv * rs
+#define SLOPE RMS_NORM_SLOPE
 #else
 #define OUTPUTS 1
 #define MOMENTS RMS
 #define NORMAL xv * rs
+#endif
+#if WITH_ROWS
+#define FLOW fv
+#else
+#define FLOW gv
 #endif

@@ -35,7 +35,8 @@ class Stage:
     grid      global size                         group     local size or None
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
-    also      coordinates that EPILOGUE_ALSO takes, of a second result (Op.deflaunch_with) of another size; one of the same goes through EPILOGUE
+    also      coordinates that EPILOGUE_ALSO takes, of a second result (Op.deflaunch_with) of another size; one of the same goes through EPILOGUE,
+              and so does a second result that a stage without a domain gives alone
     final     whether this stage writes the result
     stepped   whether the last coordinate that EPILOGUE_V takes is always a multiple of lanes
     note      the arithmetic, where it is not that of the dtype: plans print it
@@ -277,8 +278,9 @@ def _epilogue(plan: Schedule, launch: Launch, core: Node, stage: Stage, params: 
     A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
     """
     together = [n for n in (core, core.twin) if n is not None and n.size == core.size]
-    results = [("" if lanes == 1 else "_v", together, stage.domain, lanes) for lanes in {1, stage.lanes}]
-    results += [("_also", [core.twin], stage.also, 1)] if core.twin and core.twin not in together else []
+    first = [core.twin] if core.twin and stage.also and not stage.domain else together
+    results = [("" if lanes == 1 else "_v", first, stage.domain or stage.also, lanes) for lanes in {1, stage.lanes}]
+    results += [("_also", [core.twin], stage.also, 1)] if core.twin and stage.also and stage.domain else []
     bodies = []
     for suffix, given, domain, lanes in results:
         names = [f"g_c{a}" for a in range(len(domain))]

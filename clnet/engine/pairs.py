@@ -1,4 +1,4 @@
-"""Two ops of one launch: where a graph holds an op and its twin over the same operands (`Op.deflaunch_with`), one kernel computes both.
+"""Two ops of one launch: where a graph holds an op and its twin over the same first operands (`Op.deflaunch_with`), kernels compute both together.
 
 A value and its gradient are such a pair. What the gradient is multiplied by melts into the kernel when it is there before the launch, so
 the pair waits for it; where that factor depends on the value itself, each op keeps a launch of its own. Results of one size, maxima and
@@ -30,7 +30,7 @@ def paired(graph: Graph, device: Any) -> Graph:
 
 
 def _call(n: Node, op: Any) -> Any:
-    return op, n.inputs, tuple(n.attrs.items())
+    return op, n.inputs[: len(op.args)], tuple(n.attrs.items())
 
 
 def _join(n: Node, twin: Node, users: dict[Node, list[Node]], device: Any) -> None:

@@ -236,10 +236,15 @@ def _(device: Any, operands: Any, *, eps: float) -> Any:
     return column_stages(device, operands, "LAYER_NORM_PARAMETERS", 2, EPS=repr(eps))
 
 
+@_layer_norm_gradient.deflaunch_with(_layer_norm_parameter_gradient)
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return column_stages(device, operands, "LAYER_NORM_GRADIENTS", 2, EPS=repr(eps))
+
+
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β, over the trailing axes that γ has (the last one without γ and β).
 
-    Forward, dx and (dγ, dβ) are one row kernel each; what follows y (activation, residual) melts into it.
+    Forward is one row kernel, dx with the partial sums of (dγ, dβ) another; what follows y or dx (activation, residual) melts into it.
     Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
     """
     x = as_tensor(x)
@@ -306,10 +311,15 @@ def _(device: Any, operands: Any, *, eps: float) -> Any:
     return column_stages(device, operands, "RMS_NORM_PARAMETERS", 1, EPS=repr(eps))
 
 
+@_rms_norm_gradient.deflaunch_with(_rms_norm_parameter_gradient)
+def _(device: Any, operands: Any, *, eps: float) -> Any:
+    return column_stages(device, operands, "RMS_NORM_GRADIENTS", 1, EPS=repr(eps))
+
+
 def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
     """y = γ · x / √(E[x²] + ε), over the trailing axes that γ has (the last one without γ).
 
-    Forward, dx and dγ are one row kernel each.
+    Forward is one row kernel, dx with the partial sums of dγ another.
     Paper: Zhang, Sennrich 2019, arXiv:1910.07467.
     """
     x = as_tensor(x)

@@ -12,6 +12,8 @@ ITEM = 12  # [elements] of a row that a work-item of a GPU takes, more of long o
 GROUP = 256  # [work-items] of a group on a GPU
 GROUPS = 2  # work-groups a compute unit of a GPU for the partial sums of columns
 GPU_FILE = "normalize_gpu.cl"
+HELD = 16 * GROUP  # [elements] longest rows of which a GPU sums over columns what it has in registers for the rows' own gradient
+KEPT = 8192  # [elements] the same on a CPU, in private memory (KEEP of normalize.cl)
 WIDE = 1 << 16  # [elements] rows from here on are folded by all cores together, unless there are enough rows for all
 
 
@@ -37,14 +39,19 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
 
 
 def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines: Any) -> Any:
-    """Partial sums over chunks of rows, then their sum: the kernels `partial_columns` and `columns`."""
+    """Partial sums over chunks of rows, then their sum: the kernels `partial_columns` and `columns`.
+
+    Of the kinds GRADIENTS the first of them also gives the gradient of the rows.
+    """
     from ..engine.codegen import Stage
 
     x = operands[0]
     n, rows = x.shape[-1], math.prod(x.shape[:-1])
-    if not _suits(device, operands, n, rows):
+    gpu, both = device.kind == "gpu", kind.endswith("GRADIENTS")
+    if not _suits(device, operands, n, rows) or (both and not 1 < n <= (HELD if gpu else KEPT)):
         return None
-    gpu = device.kind == "gpu"
+    own: dict[str, Any] = dict(domain=(rows, n), stepped=True) if both else dict(final=False)
+    result: dict[str, Any] = dict(also=(outputs, n)) if both else dict(domain=(outputs, n))
     chunk = -(-rows // max(1, min(rows, device.compute_units * (GROUPS if gpu else 2), rows * n // WORTH)))
     items = -(-rows // chunk)
     sizes = dict(CHUNK=chunk, ITEMS=items, **defines)
@@ -52,14 +59,14 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
     if gpu:
         macros, (group, lines) = _gpu_macros(device, x, kind, sizes)
         slices = macros["SLICES"]
-        return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=_gpu_lanes(n), scratch=scratch, final=False,
-                      file=GPU_FILE),
-                Stage("columns", dict(macros, PART=3), (-(-n // 32) * 32, slices, outputs), (32, slices, 1), domain=(outputs, n), file=GPU_FILE)]
+        return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=_gpu_lanes(n), scratch=scratch,
+                      file=GPU_FILE, **own),
+                Stage("columns", dict(macros, PART=3), (-(-n // 32) * 32, slices, outputs), (32, slices, 1), file=GPU_FILE, **result)]
     lanes = _lanes(device, n)
     columns = max(lanes, -(-n // device.compute_units // lanes) * lanes)
     macros = dict(KIND=kind, ROWS=rows, N=n, COLUMNS=columns, **sizes)
-    return [Stage("partial_columns", dict(macros, PART=2), (items,), (1,), lanes=lanes, scratch=scratch, final=False),
-            Stage("columns", dict(macros, PART=3), (-(-n // columns), outputs), (1, 1), domain=(outputs, n), lanes=lanes)]
+    return [Stage("partial_columns", dict(macros, PART=2), (items,), (1,), lanes=lanes, scratch=scratch, **own),
+            Stage("columns", dict(macros, PART=3), (-(-n // columns), outputs), (1, 1), lanes=lanes, **result)]
 
 
 def _suits(device: Any, operands: Any, n: int, rows: int) -> bool:
