@@ -22,15 +22,20 @@ LONG = ("RRDBNet", "densenet")  # rows whose programs take half a minute to buil
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Compilers take most of the time, so a part of the tests runs on a device by default; `-m "slow or not slow"` runs all.
 
-    On PoCL, which compiles slowly, a 64th of those that go through a table and a 16th of the others. Elsewhere a 16th of those through all
-    ops, layers, losses, optimizers or networks, of which `clnet status --check` runs every row.
+    On PoCL, which compiles slowly, a 96th of those that go through a table and a 24th of the others. Elsewhere a 16th of those through all
+    ops, layers, losses, optimizers or networks, of which `clnet status --check` runs every row, and a third of those in which a CPU plays a GPU.
     """
     for item in items:
         given = getattr(getattr(item, "callspec", None), "params", {})
-        device, number = given.get("device", "numpy"), zlib.crc32(item.nodeid.encode())
-        share = (64 if len(given) > 1 else 16) if device == "pocl" else 16 if device != "numpy" and ROWS & set(given) else 1
+        key, number = given.get("device", given.get("engine", "numpy")), zlib.crc32(item.nodeid.encode())
+        device = getattr(key, "key", key)
+        share = (96 if len(given) > 1 else 24) if device == "pocl" else 1 if device == "numpy" else 16 if ROWS & set(given) else 3 if played(item) else 1
         if number % share or (device != "numpy" and any(name in item.nodeid for name in LONG)):
             item.add_marker(pytest.mark.slow)
+
+
+def played(item: pytest.Item) -> bool:
+    return "as_gpu" in getattr(item, "fixturenames", ())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -33,7 +33,7 @@ def test_digits_target_with_a_slow_compiler(kind: str, device: Any, request: pyt
     assert train_digits(kind).passed
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k == "transformer" else k for k in EPOCHS])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k in ("cnn", "transformer") else k for k in EPOCHS])
 def test_digits_target(kind: str, device: Any) -> None:
     skip_slow(device, kind)
     result = train_digits(kind)

@@ -178,7 +178,7 @@ def updates_of_a_step(trainer: Trainer, x: Any, y: Any) -> list[Any]:
     return roots
 
 
-@pytest.mark.parametrize("precision", list(STORED))
+@pytest.mark.parametrize("precision", [pytest.param("bf16", marks=pytest.mark.slow), "fp16"])
 def test_every_value_of_a_step_is_the_one_that_its_inputs_make(precision: str, device: Any) -> None:
     """Each op of a training step of the digits' cnn from the device's own values of its inputs: no error of an earlier one hides or makes another.
 
