@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..engine.probe import environment
@@ -61,7 +62,9 @@ class FirstStep:
         torch = setting.torch
         theirs = THEIRS.format(threads=setting.threads, where=torch.where) if isinstance(torch, Torch) else ""
         with tempfile.TemporaryDirectory(prefix="clnet-bench-") as folder:
-            env = environment() | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder}
+            # Bytecode is kept, as installations keep it, whatever this process was told: compiling all modules anew takes longer than the step.
+            bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode")}
+            env = environment() | bytecode | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder}
             cold = seconds(OURS, env)
             if theirs:
                 seconds(theirs, env)  # both have read their files from disk once
