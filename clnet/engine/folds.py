@@ -17,7 +17,7 @@ from .schedule import Launch, Schedule
 
 SHARE = 2048  # elements that are worth a work-item of their own on a CPU
 BLOCK = 64  # [additions] into one number in a row, or the root of all: with more, what is added loses digits against the total
-ACROSS = 4  # vectors of neighbouring results that a work-item of a CPU folds side by side: a row's page is looked up once for all
+ACROSS = 4  # vectors of neighbouring results that a work-item of a CPU folds side by side, so that it reads more of each row at once
 
 
 class Shape:
