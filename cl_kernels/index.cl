@@ -7,12 +7,14 @@
 //   SCAN    one group of GROUP items makes the counts starts (exclusive sum in row-major order)
 //   PLACE   item p writes its edges where they belong; FIRST reads edges 0, 1, ..., else the previous digit's order
 //   BOUNDS  offsets[v] = the first place of row v in the order, for v = 0 .. ROWS
+// Few edges on a GPU need one stage: RANK counts, for each edge and each row, the keys row(e) EDGES + e (32 bits) before its own:
+//   the edge's place in the order, the row's offset.
 // Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
 //
 // Layout: x (BATCH, ROWS, WIDTH), index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
-// Grid: COUNT, PLACE (P); SCAN (GROUP); BOUNDS (rows / CHUNK); on CPUs (per item CHUNK rows, or ITEMS x WIDTH / CHUNK with
-//   equal shares of rows + edges), local size 1; on GPUs one item an element of the result, neighbours along d. No local
-//   memory but SCAN's GROUP words. PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
+// Grid: COUNT, PLACE (P); SCAN (GROUP); RANK (EDGES + ROWS + 1, LINES), local size (32, LINES); BOUNDS (rows / CHUNK); on CPUs (per item CHUNK rows, or ITEMS x WIDTH / CHUNK with
+//   equal shares of rows + edges), local size 1; on GPUs one item VW neighbours of the result along d (VW divides WIDTH), numbered by ITEMs. No local
+//   memory but SCAN's GROUP words and RANK's TILE + 32 LINES. PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
 
 #define GATHER 1
 #define COUNT 2
@@ -21,8 +23,15 @@
 #define BOUNDS 5
 #define SUM 6
 #define ARGMAX 7
+#define RANK 8
 #ifndef STAGE
 #define STAGE GATHER            // which of them
+#endif
+#ifndef LINES
+#define LINES 8                 // RANK: items that share the count of one edge or row, a power of two
+#endif
+#ifndef TILE
+#define TILE 1024               // RANK: keys in local memory at a time, a multiple of 4 LINES
 #endif
 
 INLINE size_t row_of(long i) {
@@ -32,16 +41,33 @@ INLINE size_t row_of(long i) {
 
 #define ORDER(s) ((__global uint*)(s))
 
+#ifndef ITEM
+#define ITEM size_t             // uint where every element's number fits
+#endif
+#ifndef X_ALIGN
+#define X_ALIGN 1
+#endif
+#ifndef SOURCE_ALIGN
+#define SOURCE_ALIGN 1
+#endif
+#if VW == 1
+#define EPILOGUE_V EPILOGUE
+#define TAKE(p, ALIGN) (*(p))
+#else
+#define TAKE(p, ALIGN) (ALIGN % VW ? CAT(vload, VW)(0, (p)) : VLOAD(p))
+#endif
+
 #if STAGE == GATHER
 
 __kernel void gather(PARAMS) {
     BEGIN
 #if GPU
-    const size_t i = get_global_id(0), d = i % WIDTH, r = i / WIDTH;
-    if (r >= (size_t)BATCH * EDGES) return;
-    const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e]);
-    const T value = v < ROWS ? x[(a * ROWS + v) * WIDTH + d] : (T)(MISSING);
-    EPILOGUE(a, e, d, value);
+    const ITEM i = get_global_id(0), d = i % (WIDTH / VW) * VW, r = i / (WIDTH / VW), a = r / EDGES, e = r % EDGES;
+    if (r >= (ITEM)BATCH * EDGES) return;
+    const size_t v = row_of(index[e]);
+    VT value = VSPLAT((T)(MISSING));
+    if (v < ROWS) value = TAKE(x + (a * ROWS + v) * WIDTH + d, X_ALIGN);
+    EPILOGUE_V(a, e, d, value);
 #else
     const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)BATCH * EDGES);
     for (size_t r = first; r < last; r++) {
@@ -104,6 +130,35 @@ __kernel void scan(PARAMS) {
     }
 }
 
+#elif STAGE == RANK
+
+#define KEY(e) ((uint)row_of(index[e]) * EDGES + (uint)(e))
+#define QUERIES (EDGES + ROWS + 1)
+
+__kernel __attribute__((reqd_work_group_size(32, LINES, 1)))
+void ranks(PARAMS) {
+    BEGIN
+    __local uint4 keys[TILE / 4];
+    __local uint counts[LINES][32];
+    const uint l = get_local_id(0), line = get_local_id(1), q = get_global_id(0);
+    const uint own = q < EDGES ? KEY(q) : (q - EDGES) * EDGES;
+    uint count = 0;
+    for (uint first = 0; first < EDGES; first += TILE) {
+        for (uint i = line * 32 + l; i < TILE; i += 32 * LINES) ((__local uint*)keys)[i] = first + i < EDGES ? KEY(first + i) : UINT_MAX;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        UNROLL for (uint i = 0; i < TILE / 4 / LINES; i++) {
+            const uint4 k = keys[i * LINES + line];
+            count += (k.x < own) + (k.y < own) + (k.z < own) + (k.w < own);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    counts[line][l] = count;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (line || q >= QUERIES) return;
+    for (uint i = 1; i < LINES; i++) count += counts[i][l];
+    if (q < EDGES) ORDER(TO)[count] = q; else ORDER(offsets)[q - EDGES] = count;
+}
+
 #elif STAGE == BOUNDS
 
 __kernel void bounds(PARAMS) {
@@ -153,10 +208,16 @@ __kernel void segments(PARAMS) {
     __global const uint* restrict order = ORDER(FROM);
     __global const uint* restrict at = ORDER(offsets);
 #if GPU
-    const size_t i = get_global_id(0), d = i % WIDTH, v = i / WIDTH % ROWS, a = i / WIDTH / ROWS;
+    const ITEM i = get_global_id(0), d = i % (WIDTH / VW) * VW, v = i / (WIDTH / VW) % ROWS, a = i / (WIDTH / VW) / ROWS;
     if (a >= BATCH) return;
-    const T value = total_of(source + a * EDGES * WIDTH + d, order, at[v], at[v + 1]);
-    EPILOGUE(a, v, d, value);
+    __global const S* restrict from = source + (size_t)a * EDGES * WIDTH + d;
+#if VW > 1
+    VT value = VSPLAT(0);
+    for (size_t p = at[v]; p < at[v + 1]; p++) value += TAKE(from + (size_t)order[p] * WIDTH, SOURCE_ALIGN);
+#else
+    const T value = total_of(from, order, at[v], at[v + 1]);
+#endif
+    EPILOGUE_V(a, v, d, value);
 #else
     const size_t work = at[ROWS] + (size_t)ROWS, t = get_global_id(0);
     const size_t v0 = row_at(at, work * t / ITEMS), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS);

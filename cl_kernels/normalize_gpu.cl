@@ -75,10 +75,18 @@ INLINE T neighbour(T v, const uint apart) {
     barrier(CLK_LOCAL_MEM_FENCE); \
     a = tree[0]; UNROLL for (size_t w = 1; w < GROUP / WARP; ++w) a = MERGE(a, tree[w]); \
     barrier(CLK_LOCAL_MEM_FENCE);
-#define TREE (GROUP > WARP ? GROUP / WARP : 1)
 #if GROUP > WARP
+#define TREE (2 * (GROUP / WARP))
 #define EVERYWHERE(a, MERGE) WITHIN(a, MERGE) ACROSS(a, MERGE)
+#define EVERYWHERE2(a, b) \
+    WITHIN(a, ADD) WITHIN(b, ADD) \
+    if (l % WARP == 0) { tree[l / WARP] = a; tree[(GROUP + l) / WARP] = b; } \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    a = tree[0]; b = tree[GROUP / WARP]; \
+    UNROLL for (size_t w = 1; w < GROUP / WARP; ++w) { a += tree[w]; b += tree[GROUP / WARP + w]; } \
+    barrier(CLK_LOCAL_MEM_FENCE);
 #else
+#define TREE 1
 #define EVERYWHERE WITHIN
 #endif
 #else
@@ -87,6 +95,9 @@ INLINE T neighbour(T v, const uint apart) {
     tree[l] = a; barrier(CLK_LOCAL_MEM_FENCE); \
     for (size_t s = GROUP / 2; s; s /= 2) { if (l < s) tree[l] = MERGE(tree[l], tree[l + s]); barrier(CLK_LOCAL_MEM_FENCE); } \
     a = tree[0]; barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#ifndef EVERYWHERE2
+#define EVERYWHERE2(a, b) EVERYWHERE(a, ADD) EVERYWHERE(b, ADD)
 #endif
 #define LANES(a, v, MERGE) T a = LANE(v, 0); UNROLL for (int w_ = 1; w_ < VW; ++w_) { const T o_ = LANE(v, w_); a = MERGE(a, o_); }
 #define LANE(v, i) (((const T*)&(v))[i])
@@ -113,7 +124,7 @@ INLINE T neighbour(T v, const uint apart) {
     VT a##_v = VSPLAT((T)(INIT)); EACH(LOADS const VT t_ = (TERM); a##_v = MERGE(a##_v, t_);) LANES(a, a##_v, MERGE) EVERYWHERE(a, MERGE)
 #define SUM2(a, TERM, b, OTHER) \
     VT a##_v = VSPLAT(0), b##_v = VSPLAT(0); EACH(LOADS a##_v += (TERM); b##_v += (OTHER);) \
-    LANES(a, a##_v, ADD) LANES(b, b##_v, ADD) EVERYWHERE(a, ADD) EVERYWHERE(b, ADD)
+    LANES(a, a##_v, ADD) LANES(b, b##_v, ADD) EVERYWHERE2(a, b)
 #define OUT(VALUE) { if (mine) EACH(LOADS LATE(DECLARE, VT, TAKE) const VT o_ = (VALUE); EPILOGUE_V(r, j, o_);) }
 #define ONCE if (mine && l == 0)
 #define SKIP(c) 0
@@ -166,12 +177,12 @@ void partial_columns(PARAMS) {
     VT normal[PER], all[PER];
     UNROLL for (int u = 0; u < PER; ++u) normal[u] = all[u] = VSPLAT(0);
     for (size_t first = r0; first < r1; first += LINES) {
-        const bool mine = first + line < r1;
+        const bool mine = LINES == 1 || first + line < r1;
         const size_t r = mine ? first + line : r1 - 1;
         ENTER
         MOMENTS
 #if WITH_ROWS
-        EACH(LOADS const VT o_ = SLOPE; if (mine) EPILOGUE_V(r, j, o_);)
+        OUT(SLOPE)
 #endif
         // Chosen, not branched, and after the stores: PoCL 3.0 loses lanes of sums that a branch adds to or follows.
         EACH(LOADS normal[u] += mine ? FLOW * NORMAL : VSPLAT(0); all[u] += mine ? FLOW : VSPLAT(0);)

@@ -19,7 +19,7 @@ GROUP, LARGEST = 256, 1024  # work-items of a group: usual, and where there are 
 SHORT = 16  # [elements] an item folds them alone
 ITEM = 8  # [loads] that are worth a work-item
 LONG = 32  # [loads] of an item; beyond, the axes are cut
-RESIDENT = 2048  # work-items a compute unit
+RESIDENT, COLUMNS_RESIDENT = 2048, 1024  # work-items a compute unit, along the reduced axes and across results
 BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "double": 8, "long": 8, "ulong": 8}
 
 
@@ -71,9 +71,9 @@ class _GpuWriter(Writer):
         fits = max(WARP, self.device.local_memory // 2 // bytes_)
         return min(LARGEST, self.device.max_work_group, _power(fits + 1) // 2)
 
-    def cut(self, count: int, items: int, groups: int, size: int) -> tuple[int, int]:
+    def cut(self, count: int, items: int, groups: int, size: int, resident: int = RESIDENT) -> tuple[int, int]:
         """(parts, elements a part): of `count` that `items` walk side by side, where `groups` of a size leave units idle and the way is long."""
-        wanted = -(-self.device.compute_units * RESIDENT // max(groups * size, 1))
+        wanted = -(-self.device.compute_units * resident // max(groups * size, 1))
         parts = min(wanted, count // (items * ITEM)) if wanted > 1 and count > LONG * items else 1
         chunk = -(-count // max(parts, 1) // items) * items if parts > 1 else max(count, 1)
         return max(1, -(-count // chunk)), chunk
@@ -128,9 +128,10 @@ class _GpuWriter(Writer):
         acc, columns = self.acc, self.dims.results // width
         most, units = self.most(width), self.device.compute_units
         few = columns < 4 * units * WARP
-        high = min(most // WARP, (LARGEST if few else GROUP) // WARP, _power(-(-length // ITEM)))
+        tall = few and (whole or length <= LONG * LARGEST // WARP)  # which need no second launch then
+        high = min(most // WARP, (LARGEST if tall else GROUP) // WARP, _power(-(-length // ITEM)))
         across, high = (min(GROUP, most), 1) if length <= SHORT or columns >= 4 * units * GROUP else (WARP, high)
-        parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across), high * across)
+        parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across), high * across, COLUMNS_RESIDENT)
         done = self.finish(flat, "j", width) if parts == 1 else self.store_parts(flat, width, parts)
         source = self.source("fold_columns_gpu", (-(-columns // across) * across, parts * high), (across, high), X=across, Y=high, COLUMNS=columns, R=length,
                              CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(acc.init(width), 1), body=indent(body, 3),

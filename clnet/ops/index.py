@@ -25,7 +25,9 @@ from .view import reshape
 SORT_SHARE = {"cpu": 1 << 16, "gpu": 64}
 SORT_BITS = {"cpu": 11, "gpu": 4}
 ONE_PASS_BITS = 17  # a single work-item on a CPU counts up to so many bits at once
-GPU_GROUP = 256
+GPU_GROUP, GPU_LANES = 256, 4
+RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
+RANK_LINES = 8
 
 
 def _rows(index: Any, n: int) -> Any:
@@ -111,13 +113,16 @@ _scatter_argmax.differentiable = False
 
 # --- launches
 def _sizes(batch: int, rows: int, edges: int, width: int, device: Any) -> dict[str, Any]:
-    return {"BATCH": batch, "ROWS": rows, "EDGES": edges, "WIDTH": width, "GPU": int(device.kind == "gpu")}
+    item = "uint" if batch * max(rows, edges) * width < 1 << 32 else "size_t"
+    return {"BATCH": batch, "ROWS": rows, "EDGES": edges, "WIDTH": width, "GPU": int(device.kind == "gpu"), "ITEM": item}
 
 
 def _lanes(device: Any, dtype: str, width: int) -> int:
-    """Vector lanes along the rows: none on GPUs, where neighbouring items are the vector."""
-    lanes = device.vector_width * 4 // max(4, np.dtype(dtype).itemsize)
-    return lanes if device.kind != "gpu" and width >= lanes else 1
+    """Vector lanes along the rows; on GPUs only where they are whole vectors."""
+    if device.kind == "gpu":
+        return GPU_LANES if width % GPU_LANES == 0 else 1
+    lanes: int = device.vector_width * 4 // max(4, np.dtype(dtype).itemsize)
+    return lanes if width >= lanes else 1
 
 
 @_gather.deflaunch
@@ -128,7 +133,8 @@ def _(device: Any, operands: Any, *, fill: str) -> Any:
     defines = {**_sizes(batch, rows, edges, width, device), "STAGE": "GATHER", "MISSING": "NAN" if fill == "nan" and is_float(dtype) else "0"}
     domain, total = (batch, edges, width), batch * edges
     if device.kind == "gpu":
-        return [Stage("gather", defines, (-(-total * width // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), domain)]
+        lanes = _lanes(device, dtype, width)
+        return [Stage("gather", defines, (-(-total * width // lanes // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), domain, lanes, stepped=True)]
     items = max(1, min(total, device.compute_units * 4, total * width // 4096))
     chunk = -(-total // items)
     return [Stage("gather", {**defines, "CHUNK": chunk}, (-(-total // chunk),), (1,), domain, _lanes(device, dtype, width))]
@@ -139,6 +145,11 @@ def _sort_stages(device: Any, sizes: dict[str, Any], rows: int, edges: int) -> t
     from ..engine.codegen import Stage
 
     kind = "gpu" if device.kind == "gpu" else "cpu"
+    if kind == "gpu" and edges * (edges + rows) <= RANKS * device.compute_units and (rows + 1) * edges < 1 << 32:
+        lines = min(RANK_LINES, device.max_work_group // 32)
+        defines = {**sizes, "STAGE": "RANK", "LINES": lines, "TO": "order0"}
+        return [Stage("ranks", defines, (-(-(edges + rows + 1) // 32) * 32, lines), (32, lines),
+                      scratch={"order0": 4 * edges, "offsets": 4 * (rows + 1)}, final=False)], "order0"
     p = max(1, min(-(-edges // SORT_SHARE[kind]), device.compute_units * 2 if kind == "cpu" else edges))
     need = rows.bit_length()
     bits = need if p == 1 and need <= ONE_PASS_BITS else min(need, SORT_BITS[kind])
@@ -174,17 +185,17 @@ def _scatter_launch(stage: str) -> Any:
         domain, scratch = (batch, rows, width), stages[-1].scratch
         grid: tuple[int, ...]
         group: tuple[int, ...]
+        lanes = _lanes(device, dtype, width) if stage == "SUM" else 1
         if device.kind == "gpu":
-            grid, group, lanes = (-(-math.prod(domain) // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), 1
+            grid, group = (-(-math.prod(domain) // lanes // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,)
         else:
-            lanes = _lanes(device, dtype, width) if stage == "SUM" else 1
             work = (rows + edges) * width * batch
             items = max(1, min(rows, device.compute_units * 4, work // 8192))
             columns = max(1, min(width // (16 * lanes), device.compute_units * 4 // items))
             chunk = -(-width // columns // lanes) * lanes
             grid, group = (items, -(-width // chunk)), (1, 1)
             defines |= {"ITEMS": items, "CHUNK": chunk}
-        return [*stages, Stage("segments", defines, grid, group, domain, lanes, scratch)]
+        return [*stages, Stage("segments", defines, grid, group, domain, lanes, scratch, stepped=device.kind == "gpu")]
 
     return launch
 

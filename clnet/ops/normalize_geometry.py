@@ -10,7 +10,8 @@ from ..spec import NARROW, is_float
 WORTH = 2048  # [elements] that are worth a work-item of their own on a CPU
 ITEM = 12  # [elements] of a row that a work-item of a GPU takes, more of long ones
 GROUP = 256  # [work-items] of a group on a GPU
-GROUPS = 2  # work-groups a compute unit of a GPU for the partial sums of columns
+COLUMN_ITEM, COLUMN_GROUP = 16, 128  # the same for partial sums of columns, where a row fits such a group
+RESIDENT = 512  # [work-items] a compute unit of a GPU for them
 GPU_FILE = "normalize_gpu.cl"
 HELD = 16 * GROUP  # [elements] longest rows of which a GPU sums over columns what it has in registers for the rows' own gradient
 KEPT = 8192  # [elements] the same on a CPU, in private memory (KEEP of normalize.cl)
@@ -52,12 +53,13 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
         return None
     own: dict[str, Any] = dict(domain=(rows, n), stepped=True) if both else dict(final=False)
     result: dict[str, Any] = dict(also=(outputs, n)) if both else dict(domain=(outputs, n))
-    chunk = -(-rows // max(1, min(rows, device.compute_units * (GROUPS if gpu else 2), rows * n // WORTH)))
+    size = COLUMN_GROUP if n <= COLUMN_ITEM * COLUMN_GROUP else GROUP
+    chunk = -(-rows // max(1, min(rows, device.compute_units * (RESIDENT // size if gpu else 2), rows * n // WORTH)))
     items = -(-rows // chunk)
     sizes = dict(CHUNK=chunk, ITEMS=items, **defines)
     scratch = {"partial": items * outputs * n * (8 if x.dtype == "float64" else 4)}
     if gpu:
-        macros, (group, lines) = _gpu_macros(device, x, kind, sizes)
+        macros, (group, lines) = _gpu_macros(device, x, kind, sizes, COLUMN_ITEM, size)
         slices = macros["SLICES"]
         return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=_gpu_lanes(n), scratch=scratch,
                       file=GPU_FILE, **own),
@@ -82,11 +84,11 @@ def _lanes(device: Any, n: int) -> int:
     return lanes
 
 
-def _gpu_macros(device: Any, x: Any, kind: str, more: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """The macros of normalize_gpu.cl, and the work-group: items a row (about ITEM elements each), rows that share a group."""
+def _gpu_macros(device: Any, x: Any, kind: str, more: dict[str, Any], item: int = ITEM, size: int = GROUP) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The macros of normalize_gpu.cl, and the work-group: items a row (about `item` elements each), rows that share a group."""
     n = x.shape[-1]
-    most = min(GROUP, device.max_work_group)
-    group = min(most, 1 << max(0, -(-n // ITEM) - 1).bit_length())
+    most = min(size, device.max_work_group)
+    group = min(most, 1 << max(0, -(-n // item) - 1).bit_length())
     macros = dict(KIND=kind, ROWS=math.prod(x.shape[:-1]), N=n, GROUP=group, LINES=most // group, SLICES=max(1, min(32, device.max_work_group // 32)),
                   SINGLE_T=int(x.dtype != "float64"), **more)
     return macros, (group, most // group)

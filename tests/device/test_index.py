@@ -57,6 +57,17 @@ def test_gpu_kernels_run_anywhere(name: str, device: Any, as_gpu: Any) -> None:
         assert result, str(result)
 
 
+@pytest.mark.parametrize("edges", [1, 1023, 1024, 5000])
+def test_ranks_of_edges_on_gpus(edges: int, device: Any, as_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if device.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    monkeypatch.setattr(family, "RANKS", 1 << 40)
+    engine, index = as_gpu(device, vector_width=device.device.vector_width), MANY.args[1][:edges] - 40  # some outside, some from the end
+    for op in (OPS["scatter_add"], OPS["scatter_argmax"]):
+        result = checks.parity(op, Case(((1, edges, 3), index), dict(rows=2900)), engine)
+        assert result, str(result)
+
+
 def test_sort_in_many_chunks_and_digits(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(family.SORT_SHARE, "cpu", 100)
     monkeypatch.setitem(family.SORT_BITS, "cpu", 5)
