@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, log2
+from math import ceil, gcd, log2
 from typing import Any
 
 from ..engine.tune import tuned as lookup
@@ -49,6 +49,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "tile_rows": (96, 256, 512), "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10),
     "turn": (0, 256, 768), "scratch": (512 << 10, 1280 << 10),
 }
+SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 TURN_I, TURN_K = 1024, 64  # of a work-item of TURN: as many lines as it has pages at hand
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
@@ -104,7 +105,7 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
                                  cost, t["item"], pack * k * nv, t["line"] * mr * k * strided)
     ic, jc = per_rows * mr, per_panel * width
-    aliased = row_k == 1 and row_i * size % 4096 == 0 and rows > 1     # all rows of a tile fall into one set of the L1
+    aliased = row_k == 1 and row_i * size % SETS == 0 and rows > 1     # all rows of a tile fall into one set of the L1
     rows_packed = per_panel > 1 and (aliased or strided) or row_k != 1 and row_i != 1 and per_panel > 2
     at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
@@ -134,8 +135,9 @@ def _cost(t: Costs, rows: int, cols: int, k: int, row_k: int, col_j: int, col_k:
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
     """Whether columns are better read where they lie: little reuse, and rows of w that do not all fall into one set of the L1."""
-    few = rows <= mr * t["direct_tiles"] or k <= t["direct_depth"]
-    return col_j == 1 and (rows <= mr or few and col_k * size % 4096 != 0)
+    lines = SETS // gcd(col_k * size, SETS)             # of a panel's lines that do not fall into one set of the L1
+    few = rows <= mr * t["direct_tiles"] or k <= min(t["direct_depth"], WAYS * lines)
+    return col_j == 1 and (rows <= mr or few and lines > 1)
 
 
 def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
