@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from . import peers
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
-from .bench_row import Row, as_dicts, markdown
+from .bench_row import Row, as_dicts, markdown, roof
 
 __all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "iterate", "main", "markdown", "pictures", "run", "works"]
 
@@ -142,8 +142,9 @@ def report(rows: Sequence[Row], device: Any, command: str, folder: Path, warning
     """The whole as Markdown, with its pictures, which lie in `folder`."""
     from . import page, tables
 
-    roof = next((f" Measured peak: {r.peak_gflops:.0f} GFLOP/s (float32 multiply-adds), {r.peak_gbytes:.1f} GB/s (triad)." for r in rows if r.peak_gflops), "")
-    lead = f"{device.name}, {device.compute_units} compute units, {device.platform}, driver {device.driver}.{roof} {_peers(rows)}"
+    gflops, gbytes = roof(rows)
+    peak = f" Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)." if gflops else ""
+    lead = f"{device.name}, {device.compute_units} compute units, {device.platform}, driver {device.driver}.{peak} {_peers(rows)}"
     images = [f"![{tables.cell(name)}]({(folder / file).as_posix()})" for name, file in ((n, f"bench-{page.file_name(n)}.png") for n in pictures(rows))]
     return "\n\n".join(filter(None, [tables.header("Benchmarks", command), lead, warning, *images, markdown(rows)])) + "\n"
 

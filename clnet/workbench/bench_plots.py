@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import plots
-from .bench_row import Row
+from .bench_row import Row, roof
 from .bench_scaling import FAMILIES, size_of
 
 TIMED = ("ops", "steps", "matmul")
@@ -29,7 +29,7 @@ def _rooflines(rows: Sequence[Row]) -> dict[str, bytes]:
     for device, suite in dict.fromkeys((r.device, r.suite) for r in rows if r.share):
         some = list({r.work: r for r in rows if (r.device, r.suite) == (device, suite) and r.share}.values())
         points = {r.work: (float(r.intensity or 0), float(r.gflops or 0)) for r in some}
-        out[f"{device}-{suite}-roofline"] = plots.roofline(points, float(some[0].peak_gflops or 0), float(some[0].peak_gbytes or 0), f"{suite} on {device}")
+        out[f"{device}-{suite}-roofline"] = plots.roofline(points, *roof(some), f"{suite} on {device}")
     return out
 
 

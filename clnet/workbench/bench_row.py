@@ -55,6 +55,11 @@ class Row:
     failed: bool = False
 
 
+def roof(rows: Sequence[Row]) -> tuple[float, float]:
+    """The highest (GFLOP/s, GB/s) that the rows' runs measured, 0 where none did: rows of several runs share a roof."""
+    return max((r.peak_gflops or 0.0 for r in rows), default=0.0), max((r.peak_gbytes or 0.0 for r in rows), default=0.0)
+
+
 def as_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [asdict(r) for r in rows]
 
