@@ -12,9 +12,10 @@
 // Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
 //
 // Layout: x (BATCH, ROWS, WIDTH), index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
-// Grid: COUNT, PLACE (P); SCAN (GROUP); RANK (EDGES + ROWS + 1, LINES), local size (32, LINES); BOUNDS (rows / CHUNK); on CPUs (per item CHUNK rows, or ITEMS x WIDTH / CHUNK with
-//   equal shares of rows + edges), local size 1; on GPUs one item VW neighbours of the result along d (VW divides WIDTH), numbered by ITEMs. No local
-//   memory but SCAN's GROUP words and RANK's TILE + 32 LINES. PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
+// Grid: COUNT, PLACE (P); SCAN (GROUP); RANK (EDGES + ROWS + 1, LINES), local size (32, LINES); BOUNDS (rows / CHUNK); on CPUs (per item
+//   CHUNK rows, or ITEMS x WIDTH / CHUNK with equal shares of rows + edges), local size 1; on GPUs one item VW neighbours of the result
+//   along d (VW divides WIDTH), numbered by ITEMs. No local memory but SCAN's GROUP words and RANK's TILE + 32 LINES.
+//   PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
 
 #define GATHER 1
 #define COUNT 2
@@ -31,7 +32,7 @@
 #define LINES 8                 // RANK: items that share the count of one edge or row, a power of two
 #endif
 #ifndef TILE
-#define TILE 1024               // RANK: keys in local memory at a time, a multiple of 4 LINES
+#define TILE 1024               // RANK: keys in local memory at a time, a power of two of at least 4 LINES
 #endif
 
 INLINE size_t row_of(long i) {

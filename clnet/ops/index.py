@@ -27,7 +27,7 @@ SORT_BITS = {"cpu": 11, "gpu": 4}
 ONE_PASS_BITS = 17  # a single work-item on a CPU counts up to so many bits at once
 GPU_GROUP, GPU_LANES = 256, 4
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
-RANK_LINES = 8
+RANK_LINES = 8  # work-items that share the count of one edge or row
 
 
 def _rows(index: Any, n: int) -> Any:
@@ -145,8 +145,8 @@ def _sort_stages(device: Any, sizes: dict[str, Any], rows: int, edges: int) -> t
     from ..engine.codegen import Stage
 
     kind = "gpu" if device.kind == "gpu" else "cpu"
-    if kind == "gpu" and edges * (edges + rows) <= RANKS * device.compute_units and (rows + 1) * edges < 1 << 32:
-        lines = min(RANK_LINES, device.max_work_group // 32)
+    if kind == "gpu" and edges * (edges + rows) <= RANKS * device.compute_units and (rows + 1) * edges < 1 << 32 and device.max_work_group >= 32:
+        lines = 1 << min(RANK_LINES, device.max_work_group // 32).bit_length() - 1
         defines = {**sizes, "STAGE": "RANK", "LINES": lines, "TO": "order0"}
         return [Stage("ranks", defines, (-(-(edges + rows + 1) // 32) * 32, lines), (32, lines),
                       scratch={"order0": 4 * edges, "offsets": 4 * (rows + 1)}, final=False)], "order0"

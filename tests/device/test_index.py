@@ -13,6 +13,7 @@ from clnet.autodiff import gradients
 from clnet.op import OPS, Case
 from clnet.ops import index as family
 from clnet.ops.pointwise import arange
+from clnet.spec import DTYPES, FLOATS, np_dtype
 from clnet.tensor import tensor
 from clnet.workbench import checks
 from clnet.workbench.cases import arrays, cases
@@ -55,6 +56,22 @@ def test_gpu_kernels_run_anywhere(name: str, device: Any, as_gpu: Any) -> None:
     for case in [*cases(OPS[name])[1:2], *([MANY] if name == "scatter_add" else [])]:
         result = checks.parity(OPS[name], case, engine)
         assert result, str(result)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_vectors_of_every_dtype_on_gpus(dtype: str, device: Any, as_gpu: Any) -> None:
+    """Whole vectors of rows, at the beginning of memory and one element after it."""
+    if device.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    engine, i = as_gpu(device, vector_width=device.device.vector_width), np.array([2, 0, -1, 2])
+    flat = (np.arange(41) % 2 if dtype == "bool" else np.arange(41) - 20 * (dtype in FLOATS)).astype(np_dtype(dtype))
+    x, late = tensor(flat[:40].reshape(5, 8)), tensor(flat)[1:].reshape(5, 8)
+    added = np.zeros((3, 8), np_dtype(dtype))
+    np.add.at(added, i, flat[:32].reshape(4, 8))
+    y, z = engine.values([F.gather(x, i), F.gather(late, i)])
+    assert np.array_equal(y, flat[:40].reshape(5, 8)[i]) and np.array_equal(z, flat[1:].reshape(5, 8)[i])
+    if dtype != "bool":
+        assert np.array_equal(engine.values([F.scatter_add(x[:4], i, 3)])[0], added)
 
 
 @pytest.mark.parametrize("edges", [1, 1023, 1024, 5000])
