@@ -16,6 +16,7 @@ from ..errors import DTypeError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, is_float
 from ..tensor import Tensor, as_tensor
+from .normalize_geometry import _gpu_lanes
 from .pointwise import arange, cast, equal, maximum, ones, where
 from .reduce import max as reduce_max
 from .reduce import min as reduce_min
@@ -25,7 +26,7 @@ from .view import reshape
 SORT_SHARE = {"cpu": 1 << 16, "gpu": 64}
 SORT_BITS = {"cpu": 11, "gpu": 4}
 ONE_PASS_BITS = 17  # a single work-item on a CPU counts up to so many bits at once
-GPU_GROUP, GPU_LANES = 256, 4
+GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
 RANK_LINES = 8  # work-items that share the count of one edge or row
 
@@ -120,7 +121,7 @@ def _sizes(batch: int, rows: int, edges: int, width: int, device: Any) -> dict[s
 def _lanes(device: Any, dtype: str, width: int) -> int:
     """Vector lanes along the rows; on GPUs only where they are whole vectors."""
     if device.kind == "gpu":
-        return GPU_LANES if width % GPU_LANES == 0 else 1
+        return _gpu_lanes(width)
     lanes: int = device.vector_width * 4 // max(4, np.dtype(dtype).itemsize)
     return lanes if width >= lanes else 1
 
