@@ -14,7 +14,7 @@ from .errors import ClnetError, ConfigError
 from .precision import PRECISIONS
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "attention", "bandwidth", "curves")
+SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "attention", "bandwidth", "accuracy")
 DEBUG = "CLNET_DEBUG"
 
 

@@ -68,10 +68,10 @@ def _bandwidth() -> list[Any]:
     return list(bench_bandwidth.works())
 
 
-def _curves() -> list[Any]:
-    from . import bench_curves
+def _accuracy() -> list[Any]:
+    from . import bench_accuracy
 
-    return list(bench_curves.works())
+    return list(bench_accuracy.works())
 
 
 def _attention() -> list[Any]:
@@ -80,7 +80,7 @@ def _attention() -> list[Any]:
     return list(bench_attention.works())
 
 
-APART = {"matmul": _matmul, "conv": _conv, "attention": _attention, "bandwidth": _bandwidth, "curves": _curves}  # not in "all": sizes for GPUs
+APART = {"matmul": _matmul, "conv": _conv, "attention": _attention, "bandwidth": _bandwidth, "accuracy": _accuracy}  # not in "all": sizes for GPUs
 SUITES: dict[str, Callable[[], list[Any]]] = {"ops": _ops, "steps": _steps, "memory": _memory, "startup": _startup, "scaling": _scaling}
 
 

@@ -13,7 +13,9 @@ RATIO = "ratio: the peer's time / our time, above 1 we are faster; median, and t
 BYTES = "ratio: the peer's bytes / our measured peak. forecast: what `model.summary()` says before anything runs. PyTorch: the peak of its allocator."
 STARTUP = "From the first import to the end of the first training step, in a process of its own; programs compiled before. ratio: the peer's time / ours."
 SHARE = "share: our rate / what the device's measured peak allows at this many flops a byte; above 1 where caches serve what is counted as memory."
-LEGENDS = {"memory": BYTES, "startup": STARTUP}
+ERRORS = ("error: of products |result - float64| / |float64|, Frobenius norms over rows spread over the result; of losses the largest difference. "
+          "bound: what ours may be.")
+LEGENDS = {"memory": BYTES, "startup": STARTUP, "accuracy": ERRORS}
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Row:
     peak_gflops, peak_gbytes  that peak, measured in this run by own kernels
     launches      kernels a step; kernel_bytes: what they read and write a step; peak_bytes: our buffers' peak while the work was prepared and ran
     tuning        the entries of tuning tables that shaped our kernels, or "rules"
-    failed        the work broke; why is in the note
+    error, peer_error  ours and the peer's, of the suite accuracy; bound: what ours may be
+    failed        the work broke, why is in the note; or its error is above the bound
     """
 
     suite: str
@@ -50,6 +53,9 @@ class Row:
     kernel_bytes: int | None = None
     peak_bytes: int | None = None
     peer_bytes: int | None = None
+    error: float | None = None
+    peer_error: float | None = None
+    bound: float | None = None
     tuning: str = ""
     note: str = ""
     failed: bool = False
@@ -68,6 +74,8 @@ def shown(r: Row) -> dict[str, Any]:
     """A row as it stands in tables."""
     if r.suite == "memory":
         return _memory(r)
+    if r.suite == "accuracy":
+        return _accuracy(r)
     spread = "" if r.min is None else f"{r.min:.2f} to {r.max:.2f}"
     cells: dict[str, Any] = {"suite": r.suite, "work": r.work, "device": r.device, "peer": r.peer, "ours [ms]": _number(r.ours_ms, ".3f"),
                              "peer [ms]": _number(r.peer_ms, ".3f"), "ratio": _number(r.ratio, ".2f"), "spread": spread}
@@ -82,6 +90,11 @@ def shown(r: Row) -> dict[str, Any]:
 def _memory(r: Row) -> dict[str, Any]:
     return {"suite": r.suite, "work": r.work, "device": r.device, "measured [MB]": _number(r.peak_bytes, ".2f", 1e6), "against": r.peer,
             "its [MB]": _number(r.peer_bytes, ".2f", 1e6), "ratio": _number(r.ratio, ".3f"), "note": r.note}
+
+
+def _accuracy(r: Row) -> dict[str, Any]:
+    return {"suite": r.suite, "work": r.work, "device": r.device, "arithmetic": r.arithmetic, "error": _number(r.error, ".2e"), "against": r.peer,
+            "its error": _number(r.peer_error, ".2e"), "bound": _number(r.bound, ".2e"), "note": r.note}
 
 
 def _number(x: float | None, form: str, unit: float = 1) -> str:

@@ -12,14 +12,12 @@ from clnet.engine import peak
 from clnet.workbench import (
     bench,
     bench_compare,
-    bench_curves,
     bench_memory,
     bench_profile,
     bench_row,
     bench_scaling,
     bench_startup,
     bench_steps,
-    bench_torch,
     peers,
     registry,
 )
@@ -187,17 +185,3 @@ def test_the_works_of_gpus_are_tasks_too() -> None:
     assert [w.name for w in bench.works("steps", gpu=True)] == [*names, f"{names[-1]} fp32x3"]
     assert not any(bench_steps.missing(t) for t in bench_steps.gpu_tasks())
     assert {w.name for w in bench.works(gpu=True)} > set(names)
-
-
-def test_losses_in_another_arithmetic_are_compared(device: Any) -> None:
-    curve = bench_curves.Curve(task("gpt b16 t128"))
-    (row,) = curve.rows(bench_compare.Setting(compiles_quickly(device), ""))
-    assert not row.failed and row.arithmetic == "fp32x3"
-    assert "20 losses" in row.note and "fp32x3" in row.note
-
-
-def test_pytorch_starts_from_our_weights(device: Any) -> None:
-    torch = pytest.importorskip("torch")
-    found = bench_torch.gpt_state({k: v.numpy() for k, v in bench_steps.network(task("gpt b16 t128")).variables().items()})
-    wanted = task("gpt b16 t128").torch(torch).state_dict()
-    assert {k: v.shape for k, v in found.items()} == {k: tuple(v.shape) for k, v in wanted.items()}

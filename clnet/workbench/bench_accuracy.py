@@ -1,0 +1,122 @@
+"""How exact each arithmetic is: products against float64, beside PyTorch's error; and whether a network learns the same in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..engine import on
+from . import bench_matmul, bench_steps, bench_torch
+from .bench_call import normal
+from .bench_compare import Setting
+from .bench_row import ARITHMETIC, Row
+from .peers import Torch
+
+SUITE = "accuracy"
+HOW = {ARITHMETIC: bench_matmul.PLAIN, **bench_matmul.ARITHMETIC}
+SIZES = (4096, 8192)  # of the square products
+ROWS = 256  # of a product, spread over it, that are compared with float64
+NO_WORSE = 1.2  # an arithmetic said to be as accurate as float32 may have this times PyTorch's error in float32
+DATA: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]] = {"normal": lambda a: a, "positive": np.abs}
+
+STEPS = 20
+BATCHES = 4  # that take turns
+FACTOR = 2.0  # what another arithmetic may differ from PyTorch's float32, in terms of what our float32 does; or
+LEAST = 1e-4  # of the loss: what the order of sums alone makes
+
+
+@dataclass(frozen=True)
+class Product:
+    """Rows, one an arithmetic: |result - float64| / |float64|, Frobenius norms over `ROWS` rows of a square product, ours and PyTorch's.
+
+    PyTorch multiplies in the same arithmetic; in float32 for fp32x3, which is failed above `NO_WORSE` times that error (not where the device
+    has no tensor cores, and our float32 stands in for it). Of positive values the sums grow with every term: a sum that rounds to one side shows.
+    """
+
+    size: int
+    data: str = "normal"
+    suite: str = SUITE
+    quick: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"product {self.size}×{self.size} · {self.size}×{self.size} of {self.data} values"
+
+    def rows(self, setting: Setting) -> list[Row]:
+        shape = (self.size, self.size)
+        operands = [DATA[self.data](a) for a in normal(shape, shape)]
+        some = np.linspace(0, self.size - 1, min(ROWS, self.size)).astype(int)
+        exact = operands[0][some].astype(np.float64) @ operands[1].astype(np.float64)
+        errors = {name: relative(bench_matmul.ours(setting.engine, operands, how)().numpy()[some], exact) for name, how in HOW.items()}
+        return [self._row(setting, name, errors, operands, some, exact) for name in HOW]
+
+    def _row(self, setting: Setting, name: str, errors: dict[str, float], operands: list[Any], some: Any, exact: Any) -> Row:
+        # An arithmetic that the device lacks is float32 to the last bit.
+        here = "float32 here" if name != ARITHMETIC and errors[name] == errors[ARITHMETIC] else ""
+        row = setting.row(SUITE, self.name, arithmetic=name, error=errors[name], note=here)
+        if not isinstance(setting.torch, Torch):
+            return replace(row, peer=setting.torch)
+        peer = relative(bench_matmul.theirs(setting.torch, operands, HOW[name])()[some].float().cpu().numpy(), exact)
+        row = replace(row, peer=setting.torch.name, peer_error=peer)
+        return judged(replace(row, bound=NO_WORSE * peer, note="the peer in float32")) if name == "fp32x3" and not here else row
+
+
+def judged(row: Row) -> Row:
+    """The row, failed if its error is above its bound, or no number."""
+    if row.bound is None or (row.error is not None and row.error <= row.bound):
+        return row
+    return replace(row, failed=True, note=f"above the bound; {row.note}")
+
+
+def relative(value: Any, exact: Any) -> float:
+    """|value - exact| / |exact|, Frobenius norms."""
+    return float(np.linalg.norm(value.astype(np.float64) - exact) / np.linalg.norm(exact))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A row that says by how much the losses of `STEPS` steps differ from PyTorch's in float32; failed where fp32x3 differs more than order makes."""
+
+    task: bench_steps.Task
+    suite: str = SUITE
+    quick: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"losses of {self.task.name}"
+
+    def rows(self, setting: Setting) -> list[Row]:
+        batches = [self.task.batch(seed) for seed in range(BATCHES)]
+        mine = {a: losses(self.task, setting.engine, batches, a) for a in ("fp32", "fp32x3")}
+        torch = setting.torch if isinstance(setting.torch, Torch) else None
+        peer = their_losses(self.task, torch, setting.engine, batches) if torch else mine["fp32"]
+        apart = {a: float(np.abs(found - peer).max()) for a, found in mine.items()}
+        bound = max(FACTOR * apart["fp32"], LEAST * float(np.abs(peer).max()))
+        note = f"largest difference of {STEPS} losses, {peer[0]:.4f} to {peer[-1]:.4f}; ours in float32 differ by {apart['fp32']:.1e}"
+        return [judged(setting.row(SUITE, self.name, torch.name if torch else "ours in float32", arithmetic="fp32x3", error=apart["fp32x3"], bound=bound,
+                                   note=note))]
+
+
+def losses(task: bench_steps.Task, engine: Any, batches: list[Any], arithmetic: str) -> np.ndarray[Any, Any]:
+    """The losses of the steps, read one by one."""
+    step, arguments = bench_steps.training(task, engine, arithmetic)
+    with on(engine):
+        return np.array([float(step(*arguments(*batches[k % len(batches)])).numpy()) for k in range(STEPS)])
+
+
+def their_losses(task: bench_steps.Task, peer: Torch, engine: Any, batches: list[Any]) -> np.ndarray[Any, Any]:
+    """PyTorch's, from our first weights."""
+    with on(engine):
+        values = {k: v.numpy() for k, v in bench_steps.network(task).variables().items()}
+    step = bench_steps.their_training(task, peer, start=bench_torch.gpt_state(values))
+    arrays = [[peer.array(a.astype(np.int64)) for a in batch] for batch in batches]
+    return np.array([float(step(*arrays[k % len(batches)]).detach()) for k in range(STEPS)])
+
+
+def works() -> list[Product | Curve]:
+    """Square products, and the large gpt."""
+    bench_steps.registry.load_all()
+    return [*(Product(n, data) for n in SIZES for data in DATA), Curve(bench_steps.gpu_tasks()[-1])]
