@@ -16,6 +16,14 @@ from clnet.engine import ctypes as ct
 FIRST = ("THREADS", "__local uchar blocks")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that lies here is marked `device`, whatever its file says."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.device)
+
+
 @pytest.fixture
 def as_gpu() -> Callable[..., Any]:
     """(device, **profile) -> an engine over the device that takes the kernels and the geometry of GPUs.

@@ -18,7 +18,6 @@ from clnet.ops.scan import gru_cell, lstm_cell, recur, rnn_cell, scan, zero_stat
 from clnet.tensor import realize, tensor
 from clnet.workbench import checks
 
-pytestmark = pytest.mark.device
 rng = np.random.default_rng(11)
 
 

@@ -16,7 +16,7 @@ from clnet.ops import attention_tensor_geometry
 from clnet.spec import np_dtype
 from clnet.tensor import tensor
 
-pytestmark = [pytest.mark.device, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 rng = np.random.default_rng(3)
 
 # |error| / |result| (Frobenius norms) against float64 on the rounded operands. The weights p and their cotangents ds are rounded to 8 (bf16) or 11

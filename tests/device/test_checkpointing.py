@@ -17,7 +17,6 @@ from clnet.layers.checkpoint import Checkpoint
 from clnet.tensor import tensor
 from clnet.workbench import bench_memory, bench_steps, registry
 
-pytestmark = pytest.mark.device
 WIDTH, DEPTH, BATCH = 256, 4, 512
 
 

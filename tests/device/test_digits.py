@@ -16,8 +16,6 @@ from clnet.optimizers import Adam, CosineAnnealingLR
 from clnet.train import Trainer, data
 from clnet.train.examples import BATCH, EPOCHS, TARGET, digits_model, train_digits
 
-pytestmark = pytest.mark.device
-
 
 def skip_slow(device: Any, kind: str) -> None:
     """The larger networks take minutes of PoCL's compiler."""

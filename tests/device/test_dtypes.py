@@ -16,7 +16,6 @@ from clnet.spec import DTYPES, FLOATS, INTS, np_dtype
 from clnet.tensor import tensor
 from clnet.workbench.checks import TOLERANCE, compare
 
-pytestmark = pytest.mark.device
 # The widest of each kind and the narrowest floats by default, all with -m slow: every dtype compiles programs of its own.
 EVERY = [pytest.param(d, marks=pytest.mark.slow) if d not in ("bool", "int64", "uint64", "float16", "float64") else d for d in DTYPES]
 SHAPE = (3, 37)  # two vectors and a tail on the widest device

@@ -12,7 +12,6 @@ from clnet.errors import ConfigError, ShapeError
 from clnet.facade import OPERATIONS, Activation, Backward, Engine, Role
 from clnet.workbench import catalog, registry
 
-pytestmark = pytest.mark.device
 RNG = np.random.default_rng(4)
 
 

@@ -12,8 +12,6 @@ from clnet import ops as F
 from clnet.engine.record import Recorded
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
-
 
 @pytest.fixture
 def gpu(device: Any, as_gpu: Any) -> Any:

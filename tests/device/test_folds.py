@@ -11,7 +11,6 @@ from clnet import ops as F
 from clnet.engine.folds import ACROSS, BLOCK
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
 rng = np.random.default_rng(11)
 # Shape, axes. One running total of a million times 0.1 was off by 2.6e-4, one a column of 65536 random numbers by 1e-5.
 LONG = [((1 << 20,), 0), ((65536, 24), 0), ((3, 70000), 1), ((300, 5, 33, 31), (0, 2, 3)), ((200000, 3), 0), ((2, 9001, 40), 1)]

@@ -13,7 +13,6 @@ from clnet.engine.inspect import explain
 from clnet.engine.reference import NumpyEngine
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
 rng = np.random.default_rng(5)
 
 # shape, axes, launches: a second one merges parts

@@ -18,7 +18,6 @@ from clnet.tensor import Tensor
 from clnet.workbench import catalog, golden, properties, registry
 from clnet.workbench.checks import worst
 
-pytestmark = pytest.mark.device
 SUBJECTS = {(s.kind, s.name): s for s in registry.subjects()}
 BODY = {"layer": "forward", "loss": "formula", "optimizer": "step"}
 

@@ -18,7 +18,6 @@ from clnet.tensor import tensor
 from clnet.workbench import checks
 from clnet.workbench.layer_checks import slope
 
-pytestmark = pytest.mark.device
 RNG = np.random.default_rng(3)
 
 

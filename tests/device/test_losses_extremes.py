@@ -13,7 +13,6 @@ from clnet.workbench.layer_checks import slope
 from clnet.workbench.registry import load_all, make_loss
 
 load_all()
-pytestmark = pytest.mark.device
 LARGE = np.array([[100, -100, 100], [-100, 100, 0], [1e4, -1e4, 88]], np.float32)
 YES_NO = np.array([[1, 1, 0], [0, 1, 1], [0, 1, 1]], np.float32)
 SURE, NOT = np.array([[0, 1, 0], [1, 0, 0]], np.float32), np.array([[0, 1, 1], [0, 1, 0]], np.float32)

@@ -36,7 +36,6 @@ from clnet.train import Trainer
 from clnet.train.callbacks import Checkpoint
 from clnet.workbench.checks import directional
 
-pytestmark = pytest.mark.device
 RNG = np.random.default_rng(5)
 IMAGES = RNG.standard_normal((2, 3, 4, 6, 6)).astype(np.float32)
 

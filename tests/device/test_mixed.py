@@ -24,7 +24,6 @@ from clnet.tensor import placeholder, tensor, walk
 from clnet.train import Checkpoint, LossScale, Trainer, data
 from clnet.train.examples import BATCH, train_digits
 
-pytestmark = pytest.mark.device
 STORED = {"bf16": "bfloat16", "fp16": "float16"}
 DIGITS = data.load("digits").split(0.2, 0)
 

@@ -20,7 +20,6 @@ from clnet.tensor import as_tensor, eager, walk
 from clnet.train import Trainer, data
 from clnet.train.examples import BATCH, MODELS, digits_model
 
-pytestmark = pytest.mark.device
 DIGITS = data.load("digits").split(0.2, 0)
 
 

@@ -17,7 +17,6 @@ from clnet.model_io import held, values
 from clnet.optimizers import Adam
 from clnet.train import Trainer
 
-pytestmark = pytest.mark.device
 RNG = np.random.default_rng(0)
 DATA = RNG.normal(size=(32, 6)).astype(np.float32), RNG.integers(0, 3, 32).astype(np.int32)
 

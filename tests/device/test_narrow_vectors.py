@@ -14,7 +14,6 @@ from clnet.autodiff import gradients
 from clnet.engine.reference import NumpyEngine
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
 rng = np.random.default_rng(5)
 
 

@@ -16,8 +16,6 @@ from clnet.schema import document
 from clnet.train import networks
 from clnet.train.networks import CONTEXT, LETTERS, RECIPES, network, train_network
 
-pytestmark = pytest.mark.device
-
 
 def batch(name: str, count: int = 3) -> Any:
     recipe, rng = RECIPES[name], np.random.default_rng(0)

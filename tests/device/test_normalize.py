@@ -16,7 +16,6 @@ from clnet.errors import ConfigError, DataError, ShapeError
 from clnet.ops import activations, losses, normalize
 from clnet.tensor import Tensor, realize, tensor
 
-pytestmark = pytest.mark.device
 ORACLE = NumpyEngine()
 rng = np.random.default_rng(7)
 

@@ -16,7 +16,6 @@ from clnet.tensor import Tensor, tensor
 from clnet.workbench import checks
 from clnet.workbench.cases import cases
 
-pytestmark = pytest.mark.device
 ROW_OPS = sorted(name for name, op in OPS.items() if op.cl == "normalize.cl")
 rng = np.random.default_rng(11)
 

@@ -13,7 +13,6 @@ from clnet.workbench.cases import arrays, cases, every_op
 OPS = [pytest.param(op, id=op.name) for op in every_op()]
 LINEAR_KINDS = ("view", "assemble", "kernel", "composite", "reduction")
 on_every_op = pytest.mark.parametrize("op", OPS)
-pytestmark = pytest.mark.device
 
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])

@@ -23,7 +23,6 @@ from clnet.workbench.layer_checks import trajectory
 from clnet.workbench.registry import load_all
 
 load_all()
-pytestmark = pytest.mark.device
 STEPS = 3000
 
 

@@ -22,7 +22,6 @@ from clnet.tensor import Tensor, tensor
 from clnet.train import Trainer
 from clnet.workbench.cases import arrays, cases
 
-pytestmark = pytest.mark.device
 PAIRS = sorted(name for name, op in OPS.items() if op.twin)
 ORACLE = NumpyEngine()
 rng = np.random.default_rng(12)

@@ -12,7 +12,6 @@ from clnet import ops as F
 from clnet.engine import place
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
 X = np.linspace(0.1, 2, 100, dtype=np.float32)
 
 

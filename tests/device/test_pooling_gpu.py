@@ -14,7 +14,6 @@ from clnet.engine.inspect import explain
 from clnet.engine.reference import NumpyEngine
 from clnet.tensor import Tensor, tensor
 
-pytestmark = pytest.mark.device
 RNG = np.random.default_rng(5)
 ORACLE = NumpyEngine()
 

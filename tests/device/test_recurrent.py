@@ -18,7 +18,6 @@ from clnet.ops import recurrent
 from clnet.ops.recurrent import CELLS, recurrence
 from clnet.tensor import tensor
 
-pytestmark = pytest.mark.device
 T, B, H = 4, 5, 20
 
 

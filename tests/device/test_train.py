@@ -22,8 +22,6 @@ from clnet.model import Sequential
 from clnet.optimizers import SGD, Adam, AdamW, CosineAnnealingLR
 from clnet.train import Callback, Checkpoint, CSVLog, Dataset, EarlyStopping, JSONLog, ModelCheckpoint, Trainer
 
-pytestmark = pytest.mark.device
-
 
 # --- a small run that everything else is tried on
 def toy(n: int = 90, seed: int = 0) -> Dataset:

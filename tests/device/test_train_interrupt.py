@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.device
-
 CHILD = """
 import json, sys
 sys.path.insert(0, sys.argv[2])

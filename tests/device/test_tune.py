@@ -21,7 +21,6 @@ from clnet.tensor import tensor
 from clnet.workbench import tune as search
 from clnet.workbench import tune_tasks
 
-pytestmark = pytest.mark.device
 SHAPE = (96, 96)
 
 

@@ -17,7 +17,6 @@ from clnet.model import Sequential
 from clnet.op import OPS, pointwise
 from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_workers, tables
 
-pytestmark = pytest.mark.device
 VERDICTS = {"yes", "partial", "no", "n/a"}
 
 

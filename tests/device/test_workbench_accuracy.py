@@ -9,8 +9,6 @@ import pytest
 
 from clnet.workbench import bench_accuracy, bench_compare, bench_matmul, bench_row, bench_steps, bench_torch, peers, registry
 
-pytestmark = pytest.mark.device
-
 
 @pytest.fixture(scope="module")
 def gpt() -> bench_steps.Task:

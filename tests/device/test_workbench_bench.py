@@ -22,7 +22,6 @@ from clnet.workbench import (
     registry,
 )
 
-pytestmark = pytest.mark.device
 PNG = b"\x89PNG"
 
 # Upper bounds, a tenth above what was counted: a fusion that is lost, a gradient that is stored twice or an update that falls apart into a
