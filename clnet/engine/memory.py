@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import gc
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,40 +72,47 @@ class Statistics:
     requests: int
 
 
+@dataclass(slots=True, eq=False)
+class _Buffer:
+    """A cl.Buffer of the pool, and the thread that used it last."""
+
+    buffer: Any
+    capacity: int
+    owner: int
+
+
 class Block:
     """A buffer of at least `nbytes`. Goes back to its pool by `release()` or when nothing refers to it any more."""
 
-    __slots__ = ("__weakref__", "_pool", "buffer", "capacity", "label", "nbytes", "owner")
+    __slots__ = ("__weakref__", "_pool", "_whole", "buffer", "label", "nbytes")
 
-    def __init__(self, pool: Pool, buffer: Any, nbytes: int, capacity: int, label: str) -> None:
+    def __init__(self, pool: Pool, whole: _Buffer, nbytes: int, label: str) -> None:
         self._pool: Pool | None = pool
-        self.buffer = buffer
+        self._whole = whole
+        self.buffer = whole.buffer
         self.nbytes = nbytes
-        self.capacity = capacity
         self.label = label
-        self.owner = threading.get_ident()
+        whole.owner = threading.get_ident()
+
+    @property
+    def capacity(self) -> int:
+        """[bytes] of the buffer."""
+        return self._whole.capacity
 
     def release(self) -> None:
         """Safe from any thread, twice, from the garbage collector and at exit: a deque's append takes no lock."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool._returned.append((self.buffer, self.nbytes, self.capacity, self.label, self.owner))
+            pool._returned.append((self._whole, self.nbytes, self.label))
             self.buffer = None
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError):  # never finished __init__
+        if getattr(self, "_pool", None) is not None:  # or it never finished __init__
             self.release()
 
     def __repr__(self) -> str:
         state = "released" if self._pool is None else self.label or "unnamed"
         return f"Block({self.nbytes} of {self.capacity} bytes, {state})"
-
-
-@dataclass(slots=True, eq=False)
-class _Cached:
-    buffer: Any
-    capacity: int
-    owner: int
 
 
 class Pool:
@@ -129,11 +135,11 @@ class Pool:
         self.flush = flush
         self.settle = settle
         self._lock = threading.RLock()
-        self._returned: deque[tuple[Any, int, int, str, int]] = deque()
-        self._by_size: dict[int, list[_Cached]] = {}
+        self._returned: deque[tuple[_Buffer, int, str]] = deque()
+        self._by_size: dict[int, list[_Buffer]] = {}
         self._sizes: list[int] = []
-        self._oldest_first: OrderedDict[int, _Cached] = OrderedDict()
-        self._labels: Counter[str] = Counter()
+        self._oldest_first: OrderedDict[int, _Buffer] = OrderedDict()
+        self._labels: defaultdict[str, int] = defaultdict(int)
         self._active = self._cached = self._peak = self._asked = self._allocations = self._requests = 0
         self.set_limit(limit or default_limit(device))
 
@@ -150,17 +156,17 @@ class Pool:
         capacity = self._capacity(nbytes, label)
         with self._lock:
             self._drain()
-            cached = self._take(capacity)
-            if cached is None:
-                cached = _Cached(self._create(capacity, nbytes, label), capacity, threading.get_ident())
+            whole = self._take(capacity)
+            if whole is None:
+                whole = _Buffer(self._create(capacity, nbytes, label), capacity, threading.get_ident())
             self._requests += 1
-            self._active += cached.capacity
+            self._active += whole.capacity
             self._asked += nbytes
-            self._labels[label] += cached.capacity
+            self._labels[label] += whole.capacity
             self._peak = max(self._peak, self._active)
-        if cached.owner != threading.get_ident() and self.settle is not None:
-            self.settle(cached.owner)
-        return Block(self, cached.buffer, nbytes, cached.capacity, label)
+        if whole.owner != threading.get_ident() and self.settle is not None:
+            self.settle(whole.owner)
+        return Block(self, whole, nbytes, label)
 
     def _capacity(self, nbytes: int, label: str) -> int:
         largest = self.device.max_alloc
@@ -173,17 +179,17 @@ class Pool:
 
     def _drain(self) -> None:
         while self._returned:
-            buffer, nbytes, capacity, label, owner = self._returned.popleft()
-            self._active -= capacity
+            whole, nbytes, label = self._returned.popleft()
+            self._active -= whole.capacity
             self._asked -= nbytes
-            self._labels[label] -= capacity
+            self._labels[label] -= whole.capacity
             if self._labels[label] <= 0:
                 del self._labels[label]
-            self._put(_Cached(buffer, capacity, owner))
+            self._put(whole)
         if self._cached > self.soft_limit:
             self._trim(self.soft_limit)
 
-    def _put(self, cached: _Cached) -> None:
+    def _put(self, cached: _Buffer) -> None:
         same = self._by_size.get(cached.capacity)
         if same is None:
             same = self._by_size[cached.capacity] = []
@@ -192,7 +198,7 @@ class Pool:
         self._oldest_first[id(cached)] = cached
         self._cached += cached.capacity
 
-    def _forget(self, cached: _Cached) -> None:
+    def _forget(self, cached: _Buffer) -> None:
         same = self._by_size[cached.capacity]
         if same[-1] is cached:
             same.pop()
@@ -204,7 +210,7 @@ class Pool:
         del self._oldest_first[id(cached)]
         self._cached -= cached.capacity
 
-    def _take(self, capacity: int) -> _Cached | None:
+    def _take(self, capacity: int) -> _Buffer | None:
         same = self._by_size.get(capacity)
         if same is None and capacity >= LARGE:
             index = bisect.bisect_left(self._sizes, capacity)
@@ -248,7 +254,7 @@ class Pool:
         return buffer
 
     def _full(self, nbytes: int, label: str) -> str:
-        holders = ", ".join(f"{name or 'unnamed'} {size}" for name, size in self._labels.most_common(5))
+        holders = ", ".join(f"{name or 'unnamed'} {size}" for name, size in Counter(self._labels).most_common(5))
         return (
             f"{label or 'Pool'}: expected room for {nbytes} bytes on {self.device.key}, got {self._active} of {self.limit} in use "
             f"(largest: {holders or 'none'}); make the batch smaller, free arrays or raise the limit with set_limit."
@@ -286,7 +292,7 @@ class Pool:
         """The labels that hold most, with their bytes."""
         with self._lock:
             self._drain()
-            return self._labels.most_common(count)
+            return Counter(self._labels).most_common(count)
 
     def reset_peak(self) -> None:
         with self._lock:

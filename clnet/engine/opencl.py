@@ -111,6 +111,13 @@ class OpenCLEngine:
         for t, place in zip(todo, plan.outputs, strict=True):
             t.storage = DeviceArray(self, blocks[place.number] if place.kind == "out" else leaves[place.number].storage.block, t.spec)
 
+    def block(self, t: Tensor) -> Block:
+        """The block that holds t here; computed or uploaded if it was not."""
+        if t.storage is None or t.storage.engine is not self:
+            self.run([t])
+        found: Block = t.storage.block
+        return found
+
     def values(self, tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
         """The values on the host."""
         waiting = [t for t in tensors if t.value is None]
@@ -201,13 +208,13 @@ class OpenCLEngine:
             self._launch_profiled(bound, buffer)
             return
         commands, enqueue = self.queue.commands, cl.enqueue_nd_range_kernel
-        with translated(f"{self}"):
+        with translated(self.device.key):
             for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
                 if kernel is None:
                     self._on_host(step, buffer)
                 else:
                     enqueue(commands, kernel, step.grid, step.group)
-        self.queue.flush()
+            commands.flush()
         self.launches += len(bound.kernels)
 
     def _launch_profiled(self, bound: Bound, buffer: Any) -> None:

@@ -183,7 +183,7 @@ class Replay:
         return block.buffer if block else None  # an input that nobody has fed yet
 
     def __call__(self, *inputs: Any) -> Any:
-        if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
+        if self.watched and any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
             self._bind()
         self._feed_all(inputs)
         for k, size in self.plan.blocks.items():
@@ -191,7 +191,8 @@ class Replay:
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
         self.engine.launch(self.bound, self._buffer)
-        self._copy_back()
+        if self.plan.copies:
+            self._copy_back()
         if self.feed is not None:
             self.feed.started()
         for v in self.trace.variables:
@@ -203,9 +204,7 @@ class Replay:
         from_host = {}
         for k, x in enumerate(inputs):
             if isinstance(x, (Tensor, Variable)):
-                t = as_tensor(x)
-                self.engine.run([t])
-                self._point(k, t.storage.block)
+                self._point(k, self.engine.block(as_tensor(x)))
             else:
                 want = self.trace.inputs[k].spec
                 from_host[k] = np.asarray(x, np_dtype(want.dtype), order="C")
