@@ -145,14 +145,15 @@ INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, cons
 #endif
 
 // c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
-// rows, vecs and last are constants at every call: the tile lives in registers.
+// rows, vecs and last are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow with the
+// root of a block's depth and of the number of blocks, not of K.
 INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh,
                   ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
                   COL_SPACE const T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last) {
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
-            if (r < rows && v < vecs) sum[r][v] = fresh ? VSPLAT(0) : VLOAD_P(c + r * c_i + v * VW);
+            if (r < rows && v < vecs) sum[r][v] = VSPLAT(0);
     for (size_t k = 0; k < depth; k++, a += a_k, b += b_k) {
         VT column[NV];
         UNROLL for (int v = 0; v < NV; v++)
@@ -171,7 +172,7 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
     }
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
-            if (r < rows && v < vecs) VSTORE_P(sum[r][v], c + r * c_i + v * VW);
+            if (r < rows && v < vecs) VSTORE_P(fresh ? sum[r][v] : VLOAD_P(c + r * c_i + v * VW) + sum[r][v], c + r * c_i + v * VW);
 }
 
 // Rows i .. i+rows of panel `columns`: chooses the instance of micro, because sizes are known and only edges differ.

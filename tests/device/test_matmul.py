@@ -55,6 +55,15 @@ def test_tile_edges(device, always_tensor_cores, precision, form):
         assert error(y, reference) < tolerance(precision, k), (m, n, k)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_many_terms_are_summed_in_blocks_on_cpus(device, form):
+    if device.device.kind != "cpu" or device.device.is_host:
+        pytest.skip("CPUs cut K where panels would not fit the cache")
+    for m, n in ((96, 256), (300, 40)):
+        x, w, reference = operands(form, m, n, 16384)
+        assert error(x @ w, reference) < 5e-7, (m, n)  # 2.3e-6 where each term is added to the sum of all before it
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp32x3", "bf16"])
 def test_batches_and_fused_epilogues(device, always_tensor_cores, precision):
     x, w, reference = operands("NT", 70, 90, 100, (3,))
