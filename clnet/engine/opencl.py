@@ -47,20 +47,25 @@ class Bound:
 
         self.plan = plan
         self.kernels: list[Any] = []
+        self.places: list[tuple[Any, int, Place]] = []  # kernel, argument, what it is for
         for step in plan.steps:
-            if step.host is None:
-                program = engine.programs.get(step.text, engine.options, name=step.name)
-                with translated(f"kernel {step.name}"):
-                    self.kernels.append(cl.Kernel(program, step.name))
-            else:
+            if step.host is not None:
                 self.kernels.append(None)
+                continue
+            program = engine.programs.get(step.text, engine.options, name=step.name)
+            with translated(f"kernel {step.name}"):
+                kernel = cl.Kernel(program, step.name)
+                for k, (kind, value) in enumerate(step.args):
+                    if kind == "value":
+                        kernel.set_arg(k, value)
+                    else:
+                        self.places.append((kernel, k, value))
+            self.kernels.append(kernel)
 
     def set_args(self, buffers: Any) -> None:
-        """Presets every argument; `buffers(place)` gives the cl.Buffer of a place."""
-        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
-            if kernel is not None:
-                for k, (kind, value) in enumerate(step.args):
-                    kernel.set_arg(k, value if kind == "value" else buffers(value))
+        """Presets every argument that is a buffer; `buffers(place)` gives the cl.Buffer of a place."""
+        for kernel, k, place in self.places:
+            kernel.set_arg(k, buffers(place))
 
 
 def _rounds_division(device: Device) -> bool:

@@ -154,11 +154,8 @@ class Replay:
     def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
         """(kind, number) of a place -> the kernel arguments that name it."""
         uses: dict[tuple[str, int], list[tuple[Any, int]]] = {}
-        for step, kernel in zip(self.plan.steps, self.bound.kernels, strict=True):
-            for k, (kind, value) in enumerate(step.args):
-                if kernel is not None and kind != "value":
-                    number = 0 if value.kind == "arena" else value.number
-                    uses.setdefault((value.kind, number), []).append((kernel, k))
+        for kernel, k, place in self.bound.places:
+            uses.setdefault((place.kind, 0 if place.kind == "arena" else place.number), []).append((kernel, k))
         return uses
 
     def _bind(self) -> None:
