@@ -85,11 +85,6 @@ class Queue:
             self._lanes[thread] = lane
         return lane
 
-    def flush(self) -> None:
-        """Hands everything to the device without waiting."""
-        with translated("Queue.flush"):
-            self.commands.flush()
-
     def finish(self) -> None:
         """Waits for everything this thread has put in."""
         import pyopencl as cl
