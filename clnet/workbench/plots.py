@@ -51,12 +51,12 @@ def histograms(errors: dict[str, Array], title: str, allowed: float) -> bytes:
 
 def ratios(names: Sequence[str], values: Sequence[float], title: str) -> bytes:
     """Horizontal bars of peer time / our time around 1, on a logarithmic axis."""
-    figure, axes = _figure(8, 0.28 * max(len(names), 3) + 1.2)
+    figure, axes = _figure(9, 0.28 * max(len(names), 3) + 1.2)
     where = np.arange(len(names))[::-1]
     axes.barh(where, np.log2(values), color=[FAST if v >= 1 else SLOW for v in values], height=0.7)
     for y, v in zip(where, values, strict=True):
         axes.text(np.log2(v), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right", fontsize=8)
-    axes.set_yticks(where, [n[:44] for n in names], fontsize=8, **PLAIN)
+    axes.set_yticks(where, [n[:60] for n in names], fontsize=8, **PLAIN)
     low, high = int(np.floor(np.min(np.log2(values), initial=-1.0))), int(np.ceil(np.max(np.log2(values), initial=1.0)))
     ticks = np.arange(low, high + 1, 1 + (high - low) // 10)
     axes.set_xticks(ticks, [f"{2.0**t:.3g}×" for t in ticks], fontsize=8)
