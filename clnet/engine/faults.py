@@ -33,7 +33,7 @@ def translate(error: Exception, who: str) -> ClnetError:
 class translated:
     """pyopencl's errors leave the block as ours."""
 
-    # A class and no generator, at a quarter of the cost: every launch passes here.
+    # A class and no generator: every launch passes here.
 
     __slots__ = ("who",)
 

@@ -139,7 +139,7 @@ class Pool:
         self._by_size: dict[int, list[_Buffer]] = {}
         self._sizes: list[int] = []
         self._oldest_first: OrderedDict[int, _Buffer] = OrderedDict()
-        self._labels: defaultdict[str, int] = defaultdict(int)
+        self._labels: defaultdict[str, int] = defaultdict(int)  # and no Counter, which is slow where a label is missing
         self._active = self._cached = self._peak = self._asked = self._allocations = self._requests = 0
         self.set_limit(limit or default_limit(device))
 

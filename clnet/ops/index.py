@@ -16,7 +16,7 @@ from ..errors import DTypeError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, is_float
 from ..tensor import Tensor, as_tensor
-from .normalize_geometry import _gpu_lanes
+from .normalize_geometry import gpu_lanes
 from .pointwise import arange, cast, equal, maximum, ones, where
 from .reduce import max as reduce_max
 from .reduce import min as reduce_min
@@ -121,7 +121,7 @@ def _sizes(batch: int, rows: int, edges: int, width: int, device: Any) -> dict[s
 def _lanes(device: Any, dtype: str, width: int) -> int:
     """Vector lanes along the rows; on GPUs only where they are whole vectors."""
     if device.kind == "gpu":
-        return _gpu_lanes(width)
+        return gpu_lanes(width)
     lanes: int = device.vector_width * 4 // max(4, np.dtype(dtype).itemsize)
     return lanes if width >= lanes else 1
 

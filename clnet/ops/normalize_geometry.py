@@ -32,7 +32,7 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
     if device.kind == "gpu":
         macros, (group, lines) = _gpu_macros(device, x, kind, defines)
         grid = (group, -(-rows // lines) * lines)
-        return [Stage("rows", macros, grid, (group, lines), domain=domain, also=also, lanes=_gpu_lanes(n), file=GPU_FILE, stepped=True)]
+        return [Stage("rows", macros, grid, (group, lines), domain=domain, also=also, lanes=gpu_lanes(n), file=GPU_FILE, stepped=True)]
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
     macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
@@ -61,7 +61,7 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
     if gpu:
         macros, (group, lines) = _gpu_macros(device, x, kind, sizes, COLUMN_ITEM, size)
         slices = macros["SLICES"]
-        return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=_gpu_lanes(n), scratch=scratch,
+        return [Stage("partial_columns", dict(macros, PART=2), (items * group, lines), (group, lines), lanes=gpu_lanes(n), scratch=scratch,
                       file=GPU_FILE, **own),
                 Stage("columns", dict(macros, PART=3), (-(-n // 32) * 32, slices, outputs), (32, slices, 1), file=GPU_FILE, **result)]
     lanes = _lanes(device, n)
@@ -94,6 +94,6 @@ def _gpu_macros(device: Any, x: Any, kind: str, more: dict[str, Any], item: int 
     return macros, (group, most // group)
 
 
-def _gpu_lanes(n: int) -> int:
+def gpu_lanes(n: int) -> int:
     """Vectors of 4 on a GPU where a row is a number of them."""
     return 4 if n % 4 == 0 else 1

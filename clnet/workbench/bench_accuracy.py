@@ -17,6 +17,7 @@ from .peers import Torch
 
 SUITE = "accuracy"
 HOW = {ARITHMETIC: bench_matmul.PLAIN, **bench_matmul.ARITHMETIC}
+SPLIT = "fp32x3"  # for which PyTorch's float32 stands: it has no such arithmetic
 SIZES = (4096, 8192)  # of the square products
 ROWS = 256  # of a product, spread over it, that are compared with float64
 NO_WORSE = 1.2  # an arithmetic said to be as accurate as float32 may have this times PyTorch's error in float32
@@ -50,18 +51,21 @@ class Product:
         operands = [DATA[self.data](a) for a in normal(shape, shape)]
         some = np.linspace(0, self.size - 1, min(ROWS, self.size)).astype(int)
         exact = operands[0][some].astype(np.float64) @ operands[1].astype(np.float64)
-        errors = {name: relative(bench_matmul.ours(setting.engine, operands, how)().numpy()[some], exact) for name, how in HOW.items()}
-        return [self._row(setting, name, errors, operands, some, exact) for name in HOW]
+        mine = {name: relative(bench_matmul.ours(setting.engine, operands, how)().numpy()[some], exact) for name, how in HOW.items()}
+        peer: dict[str, float] = {}
+        if isinstance(setting.torch, Torch):
+            peer = {name: relative(bench_matmul.theirs(setting.torch, operands, how)()[some].float().cpu().numpy(), exact)
+                    for name, how in HOW.items() if name != SPLIT}
+            peer[SPLIT] = peer[ARITHMETIC]
+        return [self._row(setting, name, mine, peer) for name in HOW]
 
-    def _row(self, setting: Setting, name: str, errors: dict[str, float], operands: list[Any], some: Any, exact: Any) -> Row:
+    def _row(self, setting: Setting, name: str, mine: dict[str, float], peer: dict[str, float]) -> Row:
+        whose = setting.torch.name if isinstance(setting.torch, Torch) else setting.torch
+        row = setting.row(SUITE, self.name, whose, arithmetic=name, error=mine[name], peer_error=peer.get(name))
         # An arithmetic that the device lacks is float32 to the last bit.
-        here = "float32 here" if name != ARITHMETIC and errors[name] == errors[ARITHMETIC] else ""
-        row = setting.row(SUITE, self.name, arithmetic=name, error=errors[name], note=here)
-        if not isinstance(setting.torch, Torch):
-            return replace(row, peer=setting.torch)
-        peer = relative(bench_matmul.theirs(setting.torch, operands, HOW[name])()[some].float().cpu().numpy(), exact)
-        row = replace(row, peer=setting.torch.name, peer_error=peer)
-        return judged(replace(row, bound=NO_WORSE * peer, note="the peer in float32")) if name == "fp32x3" and not here else row
+        if name != ARITHMETIC and mine[name] == mine[ARITHMETIC]:
+            return replace(row, note="float32 here")
+        return judged(replace(row, bound=NO_WORSE * peer[SPLIT], note="the peer in float32")) if name == SPLIT and peer else row
 
 
 def judged(row: Row) -> Row:
@@ -90,13 +94,13 @@ class Curve:
 
     def rows(self, setting: Setting) -> list[Row]:
         batches = [self.task.batch(seed) for seed in range(BATCHES)]
-        mine = {a: losses(self.task, setting.engine, batches, a) for a in ("fp32", "fp32x3")}
+        mine = {a: losses(self.task, setting.engine, batches, a) for a in ("fp32", SPLIT)}
         torch = setting.torch if isinstance(setting.torch, Torch) else None
         peer = their_losses(self.task, torch, setting.engine, batches) if torch else mine["fp32"]
         apart = {a: float(np.abs(found - peer).max()) for a, found in mine.items()}
         bound = max(FACTOR * apart["fp32"], LEAST * float(np.abs(peer).max()))
         note = f"largest difference of {STEPS} losses, {peer[0]:.4f} to {peer[-1]:.4f}; ours in float32 differ by {apart['fp32']:.1e}"
-        return [judged(setting.row(SUITE, self.name, torch.name if torch else "ours in float32", arithmetic="fp32x3", error=apart["fp32x3"], bound=bound,
+        return [judged(setting.row(SUITE, self.name, torch.name if torch else "ours in float32", arithmetic=SPLIT, error=apart[SPLIT], bound=bound,
                                    note=note))]
 
 

@@ -25,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def quick(device: Any) -> Any:
+    """The device, where kernels build quickly."""
+    if not hasattr(device, "pool") or device.device.runtime == "pocl":
+        pytest.skip("whole networks are built where kernels build quickly")
+    return device
+
+
+@pytest.fixture
 def as_gpu() -> Callable[..., Any]:
     """(device, **profile) -> an engine over the device that takes the kernels and the geometry of GPUs.
 

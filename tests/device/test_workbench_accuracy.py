@@ -16,13 +16,6 @@ def gpt() -> bench_steps.Task:
     return next(t for t in bench_steps.tasks() if t.name == "gpt b16 t128")
 
 
-@pytest.fixture
-def quick(device: Any) -> Any:
-    if hasattr(device, "pool") and device.device.runtime == "pocl":
-        pytest.skip("the bench is tested where kernels build quickly")
-    return device
-
-
 def torch_of(device: Any) -> peers.Torch:
     found = peers.torch_for(device.device)
     return found or pytest.skip("PyTorch is not there for this device")

@@ -41,35 +41,29 @@ def task(name: str) -> bench_steps.Task:
     return next(t for t in bench_steps.tasks() if t.name == name)
 
 
-def compiles_quickly(device: Any) -> Any:
-    if not hasattr(device, "pool") or device.device.runtime == "pocl":
-        pytest.skip("steps are counted where kernels build quickly")
-    return device
-
-
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "resnet" in n else n for n in STEPS])  # a minute of compiling
-def test_launches_bytes_and_memory_of_a_step(name: str, device: Any) -> None:
-    if compiles_quickly(device).device.kind != "cpu":
+def test_launches_bytes_and_memory_of_a_step(name: str, quick: Any) -> None:
+    if quick.device.kind != "cpu":
         pytest.skip("the bounds are those of CPUs, where kernels have other stages")
-    _, facts = bench_compare.ours(bench_steps.as_work(task(name)), device)
+    _, facts = bench_compare.ours(bench_steps.as_work(task(name)), quick)
     launches, nbytes = STEPS[name]
     assert facts["launches"] <= launches
     assert facts["kernel_bytes"] <= nbytes
     assert facts["tuning"]
-    assert bench_memory.forecast(task(name), device) == pytest.approx(facts["peak_bytes"], rel=0.1)
+    assert bench_memory.forecast(task(name), quick) == pytest.approx(facts["peak_bytes"], rel=0.1)
 
 
-def test_memory_of_checkpointed_blocks_is_forecast(device: Any) -> None:
+def test_memory_of_checkpointed_blocks_is_forecast(quick: Any) -> None:
     plain = task("gpt b16 t128")
     again = bench_memory.checkpointed(plain)
-    measured = bench_memory.measure(again, compiles_quickly(device))
-    assert measured < bench_memory.forecast(plain, device) / 2
-    assert bench_memory.forecast(again, device) == pytest.approx(measured, rel=0.1)
+    measured = bench_memory.measure(again, quick)
+    assert measured < bench_memory.forecast(plain, quick) / 2
+    assert bench_memory.forecast(again, quick) == pytest.approx(measured, rel=0.1)
 
 
-def test_bytes_of_a_deep_network_are_of_what_its_layers_read(device: Any) -> None:
+def test_bytes_of_a_deep_network_are_of_what_its_layers_read(quick: Any) -> None:
     """Weights lie in one arena; a layer reads its own and not the arena."""
-    step = bench_steps.ours(bench_scaling.task("mlp depth 12", 64, 12))(compiles_quickly(device))
+    step = bench_steps.ours(bench_scaling.task("mlp depth 12", 64, 12))(quick)
     step()
     weights, activations = 4 * (12 * 256 * 257 + 257 * 10), 4 * 64 * 256
     # Adam's seven vectors, weights read twice and gradients written; of activations: written, read twice, and as much for their gradients.
@@ -158,9 +152,8 @@ def test_pictures_of_every_suite() -> None:
     assert [title.split(": ")[1] for title, _, _ in bench_row.sections(rows)] == ["ops", "steps", "startup", "scaling", "memory"]
 
 
-def test_first_step_of_a_process(device: Any) -> None:
-    compiles_quickly(device)
-    (row, *_) = bench_startup.FirstStep(processes=1).rows(bench_compare.Setting(device))
+def test_first_step_of_a_process(quick: Any) -> None:
+    (row, *_) = bench_startup.FirstStep(processes=1).rows(bench_compare.Setting(quick))
     assert row.ours_ms is not None
     assert "cold" in row.note
     assert not row.failed
