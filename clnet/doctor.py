@@ -9,7 +9,7 @@ from importlib import metadata
 
 from .engine.device import Device, devices, failures, select
 from .engine.folders import cache_root
-from .engine.pocl import library
+from .engine.pocl import cpu_flags, library, misnamed
 from .engine.program import ProgramCache
 from .engine.runtimes import prepare
 from .engine.self_test import Check
@@ -139,7 +139,7 @@ def _remedies() -> list[str]:
     if problem:
         remedies.append(f"programs are compiled anew at every start ({problem}): export CLNET_CACHE_DIR=~/.clnet-cache")
     mend = prepare().pocl
-    if "pocl" in runtimes and mend.now == "generic":
+    if "pocl" in runtimes and misnamed(mend.now, cpu_flags()):
         remedies.append(f"PoCL cannot build here ({mend.reason}): unset CLNET_MEND_POCL, or export CLNET_DEVICE=intel")
     return remedies
 

@@ -1,8 +1,9 @@
 """A cure for PoCL 3.0 on processors younger than its compiler (pocl issue #1049).
 
-PoCL asks LLVM for the processor's name and hands it to clang. LLVM 14 calls every processor it does not know "generic",
-which clang refuses on x86-64, so no program builds at all. The library exports the function that asks; where it answers
-"generic", it is overwritten in memory by one that answers a name both sides know. Nothing on disk changes.
+PoCL asks LLVM for the processor's name and hands it to clang. LLVM 14 calls most processors it does not know "generic",
+which clang refuses on x86-64, so no program builds at all; and it takes AMD's Zen 4 for Zen 3, which has no AVX-512, so that
+kernels and PoCL's built-ins, chosen by features, do not fit together. The library exports the function that asks; where its
+answer will not do, it is overwritten in memory by one that answers a name both sides know. Nothing on disk changes.
 CLNET_MEND_POCL=0 switches it off.
 """
 
@@ -59,6 +60,15 @@ def known_name(flags: AbstractSet[str]) -> str:
     return "haswell" if AVX2 <= flags else ""
 
 
+def misnamed(name: str, flags: AbstractSet[str]) -> str:
+    """Why PoCL cannot go by LLVM 14's name for a processor with these features; "" if it can."""
+    if name == "generic":
+        return "its LLVM 14 does not know this processor (pocl issue #1049)"
+    if name.startswith("znver") and AVX512 <= flags:
+        return "its LLVM 14 takes this processor for an older one without AVX-512, whose kernels PoCL's built-ins do not fit"
+    return ""
+
+
 @cache
 def cpu_flags() -> frozenset[str]:
     """The instruction sets of the first core, as Linux names them; empty elsewhere."""
@@ -106,7 +116,8 @@ def mend() -> Mend:
     function.restype = ctypes.c_char_p
     _keep.append(function)
     was = (function() or b"").decode()
-    if was != "generic":
+    fault = misnamed(was, cpu_flags())
+    if not fault:
         return Mend(was, was, "left alone: PoCL knows this processor")
     name = known_name(cpu_flags())
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -116,4 +127,4 @@ def mend() -> Mend:
         _overwrite(address, _answering(name.encode()))
     except OSError as error:
         return Mend(was, was, f"left alone: {error}")
-    return Mend(was, (function() or b"").decode(), "its LLVM 14 does not know this processor (pocl issue #1049)")
+    return Mend(was, (function() or b"").decode(), fault)
