@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import OutOfDeviceMemory
 from .device import Device, check_not_forked
 from .faults import translate
+from .pages import prefer_huge
 from .transfers import Moved, Transfers
 
 __all__ = ["Block", "Moved", "Pool", "Statistics", "Transfers", "available_memory", "size_class"]
@@ -246,6 +247,7 @@ class Pool:
                 return None
         try:
             buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, capacity)
+            prefer_huge(self.device, buffer)
         except (cl.Error, MemoryError) as error:
             if isinstance(error, MemoryError) or error.code in FULL_CODES:
                 return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,6 +147,31 @@ def test_threads_and_a_random_life_leave_no_byte_behind(device: Device) -> None:
     assert (after.active, after.wasted, after.requests) == (0, 0, 1600)
     assert pool.holders() == []
     assert pool.trim() == after.cached
+
+
+def _flags_at(address: int) -> set[str]:
+    """What Linux says of the piece of this process's memory that an address lies in."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(span[1], 16) <= address < int(span[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return set(line.split()[1:])
+    return set()
+
+
+@on_every_device
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="this kernel has no huge pages to ask for")
+@pytest.mark.parametrize("nbytes", [2 * MIB, 32 * MIB])
+def test_large_blocks_of_cpus_prefer_huge_pages(device: Device, nbytes: int) -> None:
+    import pyopencl as cl
+
+    queue, block = Queue(device), Pool(device, limit=64 * MIB).alloc(nbytes)
+    queue.upload(block.buffer, values := np.arange(nbytes, dtype=np.uint8))
+    assert (queue.download(block.buffer, np.empty_like(values)) == values).all()
+    if device.kind == "cpu":
+        mapped, _ = cl.enqueue_map_buffer(cl.CommandQueue(device.context), block.buffer, cl.map_flags.READ, 0, nbytes, np.uint8)
+        assert "hg" in _flags_at(mapped.ctypes.data + nbytes // 2)
 
 
 @on_every_device
