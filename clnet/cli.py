@@ -100,6 +100,7 @@ def _bench_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     sub.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots there")
     sub.add_argument("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report")
+    sub.add_argument("--before", type=Path, metavar="FILE", help="compare our times with those of this earlier run's --json, too")
     sub.add_argument("--profile", type=Path, metavar="FILE.md", help="in place of comparing: write there where the works' time goes, launch by launch")
     _device_option(sub)
 
@@ -179,7 +180,7 @@ def _bench(args: argparse.Namespace) -> int:
     if args.profile:
         return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
-                      report_file=args.report, precision=args.precision)
+                      report_file=args.report, precision=args.precision, before=args.before)
 
 
 def _report(args: argparse.Namespace) -> int:

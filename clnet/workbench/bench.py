@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engine import peak
 from ..errors import ConfigError
-from . import peers
+from . import bench_before, peers
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
 from .bench_row import Row, as_dicts, markdown, roof
@@ -138,15 +138,15 @@ def _ticks() -> list[int]:
     return [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
 
 
-def report(rows: Sequence[Row], device: Any, command: str, folder: Path, warning: str = "") -> str:
-    """The whole as Markdown, with its pictures, which lie in `folder`."""
+def report(rows: Sequence[Row], device: Any, command: str, folder: Path, body: str, warning: str = "") -> str:
+    """The whole as Markdown: what it is of, pictures, which lie in `folder`, and the body's tables."""
     from . import page, tables
 
     gflops, gbytes = roof(rows)
     peak = f" Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)." if gflops else ""
     lead = f"{device.name}, {device.compute_units} compute units, {device.platform}, driver {device.driver}.{peak} {_peers(rows)}"
     images = [f"![{tables.cell(name)}]({(folder / file).as_posix()})" for name, file in ((n, f"bench-{page.file_name(n)}.png") for n in pictures(rows))]
-    return "\n\n".join(filter(None, [tables.header("Benchmarks", command), lead, warning, *images, markdown(rows)])) + "\n"
+    return "\n\n".join(filter(None, [tables.header("Benchmarks", command), lead, warning, *images, body])) + "\n"
 
 
 def _peers(rows: Sequence[Row]) -> str:
@@ -155,14 +155,16 @@ def _peers(rows: Sequence[Row]) -> str:
 
 
 def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None, plots: Path | None = None,
-         report_file: Path | None = None, precision: str = "") -> int:
+         report_file: Path | None = None, precision: str = "", before: Path | None = None) -> int:
     """Prints the tables, writes JSON, pictures and the report. Exit status 1 if a work failed or none matched."""
+    earlier = bench_before.read(before) if before else None
     warning = busy()
     rows = run(engine, suite, quick=quick, only=only, precision=precision)
     if not rows:
         print(f"bench: no work's name contains {only!r}", file=sys.stderr)
         return 1
-    print("\n\n".join(filter(None, [warning, markdown(rows)])))
+    body = "\n\n".join([markdown(rows), *([] if earlier is None else [bench_before.markdown(rows, earlier)])])
+    print("\n\n".join(filter(None, [warning, body])))
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text("[\n" + ",\n".join(json.dumps(r) for r in as_dicts(rows)) + "\n]\n", encoding="utf-8")
@@ -172,9 +174,10 @@ def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_f
     if report_file and folder:
         import os
 
-        options = [*(["--quick"] if quick else []), *([f"--precision {precision}"] if precision else []), f"--report {report_file.as_posix()}"]
+        given = {"--precision": precision, "--before": before and before.as_posix(), "--report": report_file.as_posix()}
+        options = [*(["--quick"] if quick else []), *(f"{name} {value}" for name, value in given.items() if value)]
         command = " ".join(["clnet bench", f"--suite {suite}", *options])
-        report_file.write_text(report(rows, engine.device, command, Path(os.path.relpath(folder, report_file.parent)), warning), encoding="utf-8")
+        report_file.write_text(report(rows, engine.device, command, Path(os.path.relpath(folder, report_file.parent)), body, warning), encoding="utf-8")
     return int(any(r.failed for r in rows))
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clnet.engine import peak
+from clnet.errors import DataError
 from clnet.workbench import (
     bench,
+    bench_before,
     bench_compare,
     bench_memory,
     bench_profile,
@@ -136,6 +139,38 @@ def test_files_of_a_run(device: Any, tmp_path: Path) -> None:
     written = text.read_text()
     assert "Measured peak" in written
     assert all(f"(plots/{p.name})" in written and p.read_bytes().startswith(PNG) for p in pictures)
+
+
+def test_an_earlier_run_stands_beside_this_one(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bench, "SUITES", {"ops": lambda: [bench_compare.Work("ops", "nap", lambda engine: lambda: time.sleep(0.002))]})
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert bench.main(device, "ops", json_file=first) == 0
+    assert "Before and now" not in capsys.readouterr().out
+    rows = json.loads(first.read_text())
+    first.write_text(json.dumps([r | {"ours_ms": 100 * r["ours_ms"], "peer": "somebody"} for r in rows]))
+    assert bench.main(device, "ops", json_file=second, report_file=tmp_path / "report.md", before=first) == 0
+    table = capsys.readouterr().out.split("### Before and now")[1]
+    ratio = float(next(line for line in table.splitlines() if line.startswith("| nap")).split("|")[5])
+    assert ratio == pytest.approx(100 * rows[0]["ours_ms"] / json.loads(second.read_text())[0]["ours_ms"], rel=0.01)
+    assert table.strip() in (tmp_path / "report.md").read_text()
+
+
+def test_before_and_now_of_us_and_of_the_peers() -> None:
+    now = [bench.Row("ops", "product", "float32", "pocl", peer, 2.0, 6.0, 3.0, share=0.9) for peer in ("numpy", "torch")]
+    old = bench.as_dicts([bench.Row("ops", "product", "float32", "pocl", peer, 8.0, peer_ms) for peer, peer_ms in (("numpy", 6.0), ("torch", 9.0))])
+    other = bench.as_dicts([bench.Row("ops", "product", "float32", "intel", "torch", 1.0, 9.0)])
+    line = bench_before.markdown(now, [*other, *old]).splitlines()[-1]
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == ["product", "pocl", "8.000", "2.000", "4.00", "1.25", "0.90"]
+    assert bench_before.markdown(now, other).endswith("(none)")
+
+
+@pytest.mark.parametrize("text", [None, "{}", "[1]", '[{"work": "matmul"}]', "no JSON"])
+def test_an_earlier_run_that_is_none_is_refused_before_anything_runs(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "rows.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(DataError, match=r"^bench: expected .*rows.json; got .*--json"):
+        bench.main(None, "ops", before=path)
 
 
 def test_pictures_of_every_suite() -> None:
