@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from ..errors import ConfigError
 from . import bench_before, peers
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
-from .bench_row import Row, as_dicts, markdown, roof
+from .bench_row import Row, as_dicts, command, markdown, roof
 
 __all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "iterate", "main", "markdown", "pictures", "run", "works"]
 
@@ -138,7 +139,7 @@ def _ticks() -> list[int]:
     return [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
 
 
-def report(rows: Sequence[Row], device: Any, command: str, folder: Path, body: str, warning: str = "") -> str:
+def report(rows: Sequence[Row], device: Any, made: str, folder: Path, body: str, warning: str = "") -> str:
     """The whole as Markdown: what it is of, pictures, which lie in `folder`, and the body's tables."""
     from . import page, tables
 
@@ -146,7 +147,7 @@ def report(rows: Sequence[Row], device: Any, command: str, folder: Path, body: s
     peak = f" Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)." if gflops else ""
     lead = f"{device.name}, {device.compute_units} compute units, {device.platform}, driver {device.driver}.{peak} {_peers(rows)}"
     images = [f"![{tables.cell(name)}]({(folder / file).as_posix()})" for name, file in ((n, f"bench-{page.file_name(n)}.png") for n in pictures(rows))]
-    return "\n\n".join(filter(None, [tables.header("Benchmarks", command), lead, warning, *images, body])) + "\n"
+    return "\n\n".join(filter(None, [tables.header("Benchmarks", made), lead, warning, *images, body])) + "\n"
 
 
 def _peers(rows: Sequence[Row]) -> str:
@@ -172,12 +173,9 @@ def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_f
     if folder:
         _draw(rows, folder)
     if report_file and folder:
-        import os
-
-        given = {"--precision": precision, "--before": before and before.as_posix(), "--report": report_file.as_posix()}
-        options = [*(["--quick"] if quick else []), *(f"{name} {value}" for name, value in given.items() if value)]
-        command = " ".join(["clnet bench", f"--suite {suite}", *options])
-        report_file.write_text(report(rows, engine.device, command, Path(os.path.relpath(folder, report_file.parent)), body, warning), encoding="utf-8")
+        made = command({"--suite": suite, "--quick": quick, "--only": only, "--precision": precision, "--before": before, "--json": json_file,
+                        "--plots": plots, "--report": report_file, "--device": engine.device.key})
+        report_file.write_text(report(rows, engine.device, made, Path(os.path.relpath(folder, report_file.parent)), body, warning), encoding="utf-8")
     return int(any(r.failed for r in rows))
 
 

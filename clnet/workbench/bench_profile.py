@@ -16,6 +16,7 @@ from ..engine.inspect import profile
 from ..engine.peak import Peak
 from . import tables
 from .bench_compare import Step
+from .bench_row import command
 
 ROUNDS = 5
 LEGEND = ("ms: of all these launches in a step, each timed alone by the device's clock (median of the rounds). MB: what they read and write; FLOP: of "
@@ -125,10 +126,9 @@ def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, fi
     if not found:
         print(f"bench: no work of {suite!r} named {only!r} has launches to profile on {engine.device.key}", file=sys.stderr)
         return 1
-    options = [*([f"--only {only!r}"] if only else []), *([f"--precision {precision}"] if precision else [])]
-    command = " ".join([f"clnet bench --suite {suite}", *options, f"--profile {file.as_posix()}"])
+    made = command({"--suite": suite, "--only": only, "--precision": precision, "--profile": file, "--device": engine.device.key})
     lead = f"{engine.device.name}, driver {engine.device.driver}. Measured peak: {roof.gflops:.0f} GFLOP/s (float32), {roof.gbytes:.1f} GB/s (triad)."
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n\n".join([tables.header("Where the steps' time goes", command), lead, LEGEND, *(p.markdown() for p in found)]), encoding="utf-8")
+    file.write_text("\n\n".join([tables.header("Where the steps' time goes", made), lead, LEGEND, *(p.markdown() for p in found)]), encoding="utf-8")
     file.with_suffix(".json").write_text(json.dumps([asdict(p) for p in found], indent=1) + "\n", encoding="utf-8")
     return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from . import tables
@@ -64,6 +66,12 @@ class Row:
 def roof(rows: Sequence[Row]) -> tuple[float, float]:
     """The highest (GFLOP/s, GB/s) that the rows' runs measured, 0 where none did: rows of several runs share a roof."""
     return max((r.peak_gflops or 0.0 for r in rows), default=0.0), max((r.peak_gbytes or 0.0 for r in rows), default=0.0)
+
+
+def command(options: Mapping[str, Any]) -> str:
+    """The call of `clnet bench` with those options that were given, as a shell takes it."""
+    given = {name: value.as_posix() if isinstance(value, Path) else str(value) for name, value in options.items() if value}
+    return " ".join(["clnet bench", *(name if options[name] is True else f"{name} {shlex.quote(value)}" for name, value in given.items())])
 
 
 def as_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:

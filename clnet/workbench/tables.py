@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,18 @@ def markdown(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a committed status.json. ClnetError if it is missing or no list of rows."""
-    path = folder / "status.json"
+    """The rows of a committed status.json. DataError if it is missing or no list of rows."""
+    return rows_of(folder / "status.json", {"kind", "name", "spec_name", "device", *ASPECTS}, "status", "run `clnet status` first")
+
+
+def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[str, Any]]:
+    """The rows of a JSON file, each with at least the needed keys. DataError if there is no such file, or it holds something else."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise errors.DataError(f"status: expected {path}; got no such file; run `clnet status` first.") from None
     except (OSError, ValueError) as error:
-        raise errors.DataError(f"status: expected rows in {path}; got {error}; run `clnet status` again.") from None
-    needed = {"kind", "name", "spec_name", "device", *ASPECTS}
+        raise errors.DataError(f"{who}: expected rows in {path}; got {error}; {way_out}.") from None
     if not isinstance(rows, list) or not all(isinstance(r, dict) and needed <= r.keys() for r in rows):
-        raise errors.DataError(f"status: expected a list of rows with {', '.join(sorted(needed))} in {path}; run `clnet status` again.")
+        raise errors.DataError(f"{who}: expected a list of rows with {', '.join(sorted(needed))} in {path}; got something else; {way_out}.")
     return rows
 
 

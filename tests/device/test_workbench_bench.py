@@ -143,6 +143,7 @@ def test_files_of_a_run(device: Any, tmp_path: Path) -> None:
 
 def test_an_earlier_run_stands_beside_this_one(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(bench, "SUITES", {"ops": lambda: [bench_compare.Work("ops", "nap", lambda engine: lambda: time.sleep(0.002))]})
+    monkeypatch.setattr(bench.peak, "measure", lambda engine: None)
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     assert bench.main(device, "ops", json_file=first) == 0
     assert "Before and now" not in capsys.readouterr().out
@@ -162,6 +163,12 @@ def test_before_and_now_of_us_and_of_the_peers() -> None:
     line = bench_before.markdown(now, [*other, *old]).splitlines()[-1]
     assert [cell.strip() for cell in line.split("|")[1:-1]] == ["product", "pocl", "8.000", "2.000", "4.00", "1.25", "0.90"]
     assert bench_before.markdown(now, other).endswith("(none)")
+
+
+def test_the_command_of_a_report() -> None:
+    options = {"--suite": "ops", "--quick": True, "--only": "matmul 256", "--precision": "", "--before": None, "--report": Path("reports") / "new.md"}
+    assert bench_row.command(options) == "clnet bench --suite ops --quick --only 'matmul 256' --report reports/new.md"
+    assert bench_row.command({"--suite": "ops", "--quick": False}) == "clnet bench --suite ops"
 
 
 @pytest.mark.parametrize("text", [None, "{}", "[1]", '[{"work": "matmul"}]', "no JSON"])
