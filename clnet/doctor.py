@@ -140,7 +140,7 @@ def _remedies() -> list[str]:
         remedies.append(f"programs are compiled anew at every start ({problem}): export CLNET_CACHE_DIR=~/.clnet-cache")
     mend = prepare().pocl
     if "pocl" in runtimes and misnamed(mend.now, cpu_flags()):
-        remedies.append(f"PoCL cannot run here ({mend.reason}): export CLNET_DEVICE=intel")
+        remedies.append(f"PoCL is slow here, or cannot run ({mend.reason}): export CLNET_DEVICE=intel")
     return remedies
 
 

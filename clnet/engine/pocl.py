@@ -1,10 +1,15 @@
-"""A cure for PoCL 3.0 on processors younger than its compiler (pocl issue #1049).
+"""A cure for what PoCL 3.0 makes of a processor's name.
 
-PoCL asks LLVM for the processor's name and hands it to clang. LLVM 14 calls most processors it does not know "generic",
-which clang refuses on x86-64, so no program builds at all; and it takes AMD's Zen 4 for Zen 3, which has no AVX-512, so that
-kernels and PoCL's built-ins, chosen by features, do not fit together. The library exports the function that asks; where its
-answer will not do, it is overwritten in memory by one that answers a name both sides know. Nothing on disk changes.
-CLNET_MEND_POCL=0 switches it off.
+PoCL asks LLVM for the processor's name and hands it to clang, and links kernels with a library of built-ins that it chooses by the
+processor's features and that was compiled for one processor with them. The two must fit:
+
+- LLVM 14 calls most processors younger than itself "generic", which clang refuses on x86-64, so no program builds (pocl issue #1049);
+- it takes AMD's Zen 4 for Zen 3, which has no AVX-512: kernels and built-ins pass vectors in different ways, and the process dies;
+- LLVM inlines a function only into one compiled for all its instruction sets. Zen lacks one of Haswell's, younger Xeons where AMX is hidden
+  ("icelake-client") one of Skylake's: vload16 and vstore16 are calls there, around which all registers are saved. Products run at a third.
+
+The library exports the function that asks for the name; it is overwritten in memory by one that answers with the name that the built-ins were
+compiled for. Nothing on disk changes. CLNET_MEND_POCL=0 switches it off.
 """
 
 from __future__ import annotations
@@ -20,8 +25,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# PoCL chooses its built-in library by the processor's features, and compiles it for the processor's name: a name with fewer of them
-# ("x86-64" and "znver3" where there is AVX-512) aborts on float16 built-ins.
 AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
 AVX2 = {"avx2", "fma"}
 # push rbp; push rbx; sub rsp, 8: how the function of the one binary this was tried on begins.
@@ -54,19 +57,21 @@ def library() -> Path | None:
 
 
 def known_name(flags: AbstractSet[str]) -> str:
-    """The nearest processor that LLVM 14 and PoCL's built-in library both know; "" if none."""
+    """The processor that the built-ins which PoCL chooses for these features were compiled for; "" where that was not looked at."""
     if AVX512 <= flags:
         return "skylake-avx512"
     return "haswell" if AVX2 <= flags else ""
 
 
 def misnamed(name: str, flags: AbstractSet[str]) -> str:
-    """Why PoCL cannot go by LLVM 14's name for a processor with these features; "" if it can."""
+    """Why PoCL should not go by LLVM 14's name for a processor with these features; "" if it may, or was not asked (no name)."""
     if name == "generic":
         return "its LLVM 14 does not know this processor (pocl issue #1049)"
+    if not name or known_name(flags) in ("", name):
+        return ""
     if name.startswith("znver") and AVX512 <= flags:
         return "its LLVM 14 takes this processor for an older one without AVX-512, whose kernels PoCL's built-ins do not fit"
-    return ""
+    return "its built-ins were compiled for another processor, and might not be inlined"
 
 
 @cache
@@ -118,7 +123,7 @@ def mend() -> Mend:
     was = (function() or b"").decode()
     fault = misnamed(was, cpu_flags())
     if not fault:
-        return Mend(was, was, "left alone: PoCL knows this processor")
+        return Mend(was, was, "left alone: PoCL calls it what its built-ins were compiled for")
     name = known_name(cpu_flags())
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
     if not name or ctypes.string_at(address, len(PROLOGUE)) != PROLOGUE:
