@@ -12,7 +12,8 @@
 // PANEL. Grid (rows / IC, columns / JC, batch), local size 1: one work-item computes one macro tile.
 //   One operand is broadcast, element by element, over rows i; the other is read in vectors, along columns j:
 //       for each block of KC along k
-//           pack the block's columns into panels [JC / (NV*VW)][k][NV*VW]           in private memory, sized to stay in L2
+//           pack the block's columns into panels [JC / (NV*VW)][k][NV*VW]           in private memory, sized to stay in L2;
+//           where they are contiguous the first row tile does it in passing (FILLING), so that waiting for memory and multiplying overlap
 //           for each MR rows: pack them too (RB times MR at once) where ROWS_PACKED, else broadcast from where they lie
 //               for each panel: an MR x NV tile of vectors stays in registers over all of KC     (`micro`)
 //   Rows are m and columns are n; with SWAP the other way round (yT = wT xT), which packs x in place of w: for few m.
@@ -103,7 +104,16 @@
 #if COLS_PACKED
 #define COL_SPACE __private
 #else
-#define COL_SPACE __global
+#define COL_SPACE __global const
+#endif
+
+#define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
+#define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
+#define COLS_AHEAD 16                           // steps of k by which columns are asked for
+#if FILLING
+#define FILL(v, p) VSTORE_P(v, p)
+#else
+#define FILL(v, p)
 #endif
 
 // to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW.
@@ -145,19 +155,25 @@ INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, cons
 #endif
 
 // c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
-// rows, vecs and last are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow with the
-// root of a block's depth and of the number of blocks, not of K.
-INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh,
-                  ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
-                  COL_SPACE const T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last) {
+// rows, vecs, last and filling are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow
+// with the root of a block's depth and of the number of blocks, not of K.
+// `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these.
+INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh, ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
+                  COL_SPACE T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
+                  const bool filling, __global const STORED* restrict from, __global const STORED* restrict next) {
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
             if (r < rows && v < vecs) sum[r][v] = VSPLAT(0);
-    for (size_t k = 0; k < depth; k++, a += a_k, b += b_k) {
+    for (size_t k = 0; k < depth; k++, a += a_k, b += b_k, from += COL_K) {
         VT column[NV];
+        if (ROWS_AHEAD && !filling && rows == MR && vecs == NV) ASK(next + k % VW * ROW_I + (k - k % VW));
         UNROLL for (int v = 0; v < NV; v++)
-            if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD(b + v * VW);
+            if (filling) {
+                ASK(from + COLS_AHEAD * COL_K + v * VW);
+                column[v] = VLOAD_OF(X_KIND, from + v * VW);
+                FILL(column[v], b + v * VW);
+            } else if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD(b + v * VW);
         if (last < VW) {                                // lanes beyond the matrix are not read: it may end there
             T lanes[VW];
             UNROLL for (int l = 0; l < VW; l++) lanes[l] = l < last ? b[(vecs - 1) * VW + l] : 0;
@@ -178,9 +194,9 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
 // Rows i .. i+rows of panel `columns`: chooses the instance of micro, because sizes are known and only edges differ.
 #define MICRO_ROWS(rows)                                                                                   \
     if (TAIL_VECS && j + NR > COLS)                                                                        \
-        micro(rows, TAIL_VECS, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? TAIL_VECS * VW : COL_K, c, c_i, TAIL_LANES); \
+        micro(rows, TAIL_VECS, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? TAIL_VECS * VW : COL_K, c, c_i, TAIL_LANES, false, 0, next); \
     else                                                                                                   \
-        micro(rows, NV, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? NR : COL_K, c, c_i, VW);
+        micro(rows, NV, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? NR : COL_K, c, c_i, VW, false, 0, next);
 
 __kernel GROUP_ATTR void matmul(PARAMS) {
     BEGIN
@@ -205,7 +221,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
         const bool fresh = !WHOLE_TILE || k0 == 0;
 #if COLS_PACKED
         for (size_t j = j0; j < j1; j += NR)
-            if (TAIL_VECS && j + NR > COLS)
+            if (FILLING && i0 + MR <= i1 && j + NR <= COLS) continue;
+            else if (TAIL_VECS && j + NR > COLS)
                 pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth,
                      COL_J, COL_K);
             else
@@ -219,14 +236,17 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #else
             __global const T* restrict a = rows_at;
 #endif
+            __global const STORED* restrict next = rows_at + MR * ROW_I;
             for (size_t j = j0; j < j1; j += NR) {
 #if COLS_PACKED
-                const T* restrict b = col_panels + (j - j0) * KB;
+                T* restrict b = col_panels + (j - j0) * KB;
 #else
                 __global const T* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
-                if (TAIL_ROWS && i + MR > ROWS) { MICRO_ROWS(TAIL_ROWS) } else { MICRO_ROWS(MR) }
+                if (FILLING && i == i0 && i + MR <= i1 && j + NR <= COLS)
+                    micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next);
+                else if (TAIL_ROWS && i + MR > ROWS) { MICRO_ROWS(TAIL_ROWS) } else { MICRO_ROWS(MR) }
 #if !WHOLE_TILE
                 for (size_t r = 0; r < MR && i + r < ROWS; r++)
                     for (size_t v = 0; v < NR && j + v < COLS; v += VW)
