@@ -232,14 +232,14 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
             __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
             if ((i - i0) % (MR * RB) == 0) pack_rows(row_panels, rows_at, min((size_t)(MR * RB), i1 - i), ROWS - i, depth);
-            const T* restrict a = row_panels + (i - i0) / MR % RB * ROW_PANEL;
+            ROW_SPACE const T* restrict a = row_panels + (i - i0) / MR % RB * ROW_PANEL;
 #else
             __global const T* restrict a = rows_at;
 #endif
             __global const STORED* restrict next = rows_at + MR * ROW_I;
             for (size_t j = j0; j < j1; j += NR) {
 #if COLS_PACKED
-                T* restrict b = col_panels + (j - j0) * KB;
+                COL_SPACE T* restrict b = col_panels + (j - j0) * KB;
 #else
                 __global const T* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif

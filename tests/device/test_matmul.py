@@ -89,7 +89,7 @@ def test_rows_that_a_cpu_packs(device, tile):
     """At the edges of row tiles and of what is packed at once, K cut, in either order."""
     if device.device.kind != "cpu" or not hasattr(device, "plans"):
         pytest.skip("the kernel of CPUs")
-    numbers = {"tile": tile, "strided": 16, "turn": 0, "panel": 0, "depth": 16, "line": 1e3, "direct_depth": 0}
+    numbers = {"tile": tile, "strided": 16, "turn": 0, "panel": 0, "depth": 16, "line": 1e3, "direct_depth": 0, "item": 1e9}
     for rows in (0, tile[0] * 16 * 4 * 3):
         device.plans.clear()
         with tune.overriding(("matmul", ""), numbers | {"rows": rows}):
