@@ -6,7 +6,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from concurrent import futures
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from .device import Device, check_not_forked
 from .faults import translated
 from .transfers import Transfers
 
-# Up to here [s] nobody notices that Ctrl-C waits; a thread of its own costs 0.1 ms, which is less than a percent of longer waits.
+# Up to here [s] nobody notices that Ctrl-C waits; another thread that waits costs 0.1 ms, which is less than a percent of longer waits.
 UNNOTICED = 20e-3
 STREAK = 4
 LISTEN = 0.1  # [s] how long Ctrl-C may wait where a lock does not hear it (Windows)
@@ -184,24 +187,45 @@ def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.reshape(-1).view(np.uint8)
 
 
-def _aside(wait: Callable[[], Any]) -> None:
-    """Blocks in a thread of its own while this one hears Ctrl-C.
+class _Waiter:
+    """A thread that blocks in place of others. It stays when they are done: a CPU runtime lets the thread that waits do work, and a new one comes late."""
 
-    Somebody has to block: a CPU runtime lets the thread that waits do work, and keeps one core idle as long as nobody does.
-    """
-    done = threading.Event()
-    failed: list[BaseException] = []
+    idle: ClassVar[list[_Waiter]] = []
 
-    def run() -> None:
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[None]]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="clnet wait", daemon=True).start()
+
+    def begin(self, wait: Callable[[], Any]) -> Future[None]:
+        future: Future[None] = Future()
+        self._jobs.put((wait, future))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            self._serve_one(*self._jobs.get())
+
+    def _serve_one(self, wait: Callable[[], Any], future: Future[None]) -> None:
         try:
             wait()
         except BaseException as error:
-            failed.append(error)
-        finally:
-            done.set()
+            self.idle.append(self)
+            future.set_exception(error)
+        else:
+            self.idle.append(self)
+            future.set_result(None)
 
-    threading.Thread(target=run, name="clnet wait", daemon=True).start()
-    while not done.wait(LISTEN):
-        pass
-    if failed:
-        raise failed[0]
+
+def _aside(wait: Callable[[], Any]) -> None:
+    """Blocks in another thread while this one hears Ctrl-C; after it, that thread waits on alone.
+
+    Somebody has to block: a CPU runtime keeps one core idle as long as nobody does.
+    """
+    try:
+        waiter = _Waiter.idle.pop()
+    except IndexError:
+        waiter = _Waiter()
+    future = waiter.begin(wait)
+    while not future.done():
+        futures.wait([future], LISTEN)
+    future.result()

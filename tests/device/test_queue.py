@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from clnet.engine.device import Device, devices
 from clnet.engine.program import ProgramCache
-from clnet.engine.queue import Queue
+from clnet.engine.queue import Queue, _aside
 
 FOUND = [pytest.param(device, id=device.key) for device in devices() if not device.is_host]
 SOURCE = """
@@ -46,6 +47,21 @@ def test_an_interrupt_is_heard_while_the_kernel_runs(device: Device) -> None:
         signal.signal(signal.SIGALRM, before)
     queue.finish()
     assert queue.download(buffer, np.empty(16, np.float32))[0] == pytest.approx(2.0)
+
+
+def test_long_waits_share_a_thread_and_pass_errors_on() -> None:
+    def fail() -> None:
+        raise ValueError("the wait failed")
+
+    def waiters() -> set[int | None]:
+        return {t.ident for t in threading.enumerate() if t.name == "clnet wait"}
+
+    with pytest.raises(ValueError, match="the wait failed"):
+        _aside(fail)
+    before = waiters()
+    for _ in range(3):
+        _aside(lambda: time.sleep(0.01))
+    assert waiters() == before != set()
 
 
 @pytest.mark.parametrize("device", FOUND)
