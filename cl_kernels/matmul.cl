@@ -6,6 +6,7 @@
 //   M, N, K                  sizes; the batch is the grid's last dimension
 //   X_M, X_K, W_K, W_N       strides in elements; whichever is 1 decides how an operand is read, no 1 is slow but right
 //   X_BATCH(b), W_BATCH(b)   offset of a batch entry (0 broadcasts)
+//   PREFETCH(p)              starts fetching the line at p
 //   EPILOGUE(b, m, n, v)     stores one element; EPILOGUE_V(b, m, n, v) stores VW of them, n .. n+VW-1
 // and the geometry of clnet/ops/matmul_geometry.py, which says when to use what. Every element is stored exactly once.
 //
@@ -24,8 +25,9 @@
 // DOT: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
 //   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
 //
-// TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand, contiguous along i, copied to `turned` with k along lines
-//   of PITCH elements, for PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k.
+// TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand copied to `turned` with k along lines of PITCH elements, for
+//   PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k (contiguous along i), or that all fall
+//   into one set of the first-level cache (contiguous along k, 2^n elements long).
 
 #define PANEL 1
 #define DOT 2
@@ -108,6 +110,7 @@
 #endif
 
 #define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
+#define FILLED(j) (FILLING && i0 + MR <= i1 && (j) + NR <= COLS)   // whole tiles alone: edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
 #define COLS_AHEAD 16                           // steps of k by which columns are asked for
 #if FILLING
@@ -167,10 +170,10 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
             if (r < rows && v < vecs) sum[r][v] = VSPLAT(0);
     for (size_t k = 0; k < depth; k++, a += a_k, b += b_k, from += COL_K) {
         VT column[NV];
-        if (ROWS_AHEAD && !filling && rows == MR && vecs == NV) ASK(next + k % VW * ROW_I + (k - k % VW));
+        if (ROWS_AHEAD && !filling && rows == MR && vecs == NV) PREFETCH(next + k % VW * ROW_I + (k - k % VW));
         UNROLL for (int v = 0; v < NV; v++)
             if (filling) {
-                ASK(from + COLS_AHEAD * COL_K + v * VW);
+                PREFETCH(from + COLS_AHEAD * COL_K + v * VW);
                 column[v] = VLOAD_OF(X_KIND, from + v * VW);
                 FILL(column[v], b + v * VW);
             } else if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD(b + v * VW);
@@ -221,7 +224,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
         const bool fresh = !WHOLE_TILE || k0 == 0;
 #if COLS_PACKED
         for (size_t j = j0; j < j1; j += NR)
-            if (FILLING && i0 + MR <= i1 && j + NR <= COLS) continue;
+            if (FILLED(j)) continue;
             else if (TAIL_VECS && j + NR > COLS)
                 pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth,
                      COL_J, COL_K);
@@ -244,7 +247,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 __global const T* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
-                if (FILLING && i == i0 && i + MR <= i1 && j + NR <= COLS)
+                if (i == i0 && FILLED(j))
                     micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next);
                 else if (TAIL_ROWS && i + MR > ROWS) { MICRO_ROWS(TAIL_ROWS) } else { MICRO_ROWS(MR) }
 #if !WHOLE_TILE
@@ -332,22 +335,35 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 
 #elif VARIANT == TURN
 
+#define TURN_AHEAD 4                            // vectors of a line of k by which it is asked for
+
 __kernel GROUP_ATTR void matmul_turn(PARAMS) {
     BEGIN
     const size_t batch = get_global_id(2), i0 = get_global_id(0) * (TURN_I), k0 = get_global_id(1) * (TURN_K);
     const size_t i1 = min(i0 + (TURN_I), (size_t)(ROWS)), k1 = min(k0 + (TURN_K), (size_t)(K));
     __global const T* restrict from = ROW_OPERAND;
     __global T* restrict to = (__global T*)turned + batch * ROWS * PITCH;
+#if ROW_K == 1
+    for (size_t i = i0; i < i1; i++) {
+        size_t k = k0;
+        for (; k + VW <= k1; k += VW) VSTORE(VLOAD(from + i * ROW_I + k), to + i * PITCH + k);
+        for (; k < k1; k++) to[i * PITCH + k] = from[i * ROW_I + k];
+    }
+#else
     for (size_t i = i0; i < i1; i += VW)
         for (size_t k = k0; k < k1; k += VW)
             if (i + VW <= i1 && k + VW <= k1) {
                 VT t[VW];
-                UNROLL for (size_t l = 0; l < VW; l++) t[l] = VLOAD(from + (k + l) * ROW_K + i);
+                UNROLL for (size_t l = 0; l < VW; l++) {
+                    PREFETCH(from + (k + l) * ROW_K + i + TURN_AHEAD * VW);
+                    t[l] = VLOAD(from + (k + l) * ROW_K + i);
+                }
                 transpose(t);
                 UNROLL for (size_t l = 0; l < VW; l++) VSTORE(t[l], to + (i + l) * PITCH + k);
             } else
                 for (size_t r = i; r < min(i + VW, i1); r++)
                     for (size_t l = k; l < min(k + VW, k1); l++) to[r * PITCH + l] = from[l * ROW_K + r];
+#endif
 }
 
 #endif

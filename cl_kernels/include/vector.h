@@ -10,7 +10,6 @@
 //   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
 //   VFMA(a, b, c)    a * b + c
 //   transpose(t)     of VW vectors, in registers
-//   ASK(p)           starts fetching the line at a __global pointer into the second-level cache; it may lie behind the end. OpenCL's prefetch is a call
 //   INLINE, UNROLL   before a helper function; before a `for` whose bounds are constants
 //
 // CAST_LOADS   NVIDIA turns vloadN into N scalar loads. With it, pointers are cast; the caller must know that they are aligned to VT.
@@ -89,11 +88,6 @@
 #define VFMA(a, b, c) ((a) * (b) + (c))
 #endif
 
-#ifdef __clang__
-#define ASK(p) __builtin_prefetch((__global const char*)(p), 0, 2)
-#else
-#define ASK(p)
-#endif
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 

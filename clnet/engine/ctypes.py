@@ -50,11 +50,6 @@ def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> s
     return raw
 
 
-def ask(pointer: str, at: str) -> str:
-    """A statement that starts fetching the line at pointer + at, which may lie behind the end. OpenCL's prefetch is a call: registers are saved around it."""
-    return f"__builtin_prefetch((__global const char*)({pointer} + {at}), 0, 2);"
-
-
 def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool = False, past: bool = False) -> str:
     """A statement that writes a register value; `cast` where the place is aligned to the vector, `past` where it is and caches are passed by."""
     where = f"{pointer} + {at}" if at != "0" else pointer
@@ -80,11 +75,20 @@ def convert(value: str, have: str, want: str, lanes: int) -> str:
     return value if source == target else f"convert_{vector(target, lanes)}({value})"
 
 
+# Starts fetching the line at a __global pointer, which may lie behind the end, into the second-level cache. OpenCL's own prefetch is a call on CPUs:
+# registers are saved around it.
+PREFETCH = """#ifdef __clang__
+#define PREFETCH(p) __builtin_prefetch((__global const char*)(p), 0, 2)
+#else
+#define PREFETCH(p)
+#endif"""
+
+
 def helpers(text: str, device: Any) -> str:
     """Definitions of the macros and functions that `text` mentions, for each type and width it mentions them with, as the device can."""
     import re
 
-    out = []
+    out = [PREFETCH] if "PREFETCH(" in text else []
     for word, ctype, lanes in sorted(set(re.findall(r"\b(TEST|BOOL)_([a-z]+)(\d*)\b", text))):
         mask = vector(MASK[ctype], int(lanes or 1))
         if word == "TEST":

@@ -169,7 +169,7 @@ class Emitter:
             return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
         if step == 1 and not moving_guard:
             if distance := self.ahead(node):
-                self.lines.append(ct.ask(pointer, (flat + distance).c()))
+                self.lines.append(f"PREFETCH({pointer} + {(flat + distance).c()});")
             return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, self.aligned(self.alignment, node, start, flat)), dtype, self.lanes, guards)
         return self._lanewise(pointer, flat, dtype, guards)
 

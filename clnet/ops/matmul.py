@@ -82,11 +82,12 @@ def _turn(defines: dict[str, Any], x: Any, w: Any, batch: int, lanes: int) -> tu
 
     if "PITCH" not in defines:
         return [], {}
-    rows, operand = (defines["N"], w) if defines["SWAP"] else (defines["M"], x)
+    rows, operand, stride = (defines["N"], w, defines["W_K"]) if defines["SWAP"] else (defines["M"], x, defines["X_K"])
     defines["COPIES"] = copies = matmul_tensor_geometry.copies(operand, batch)
     scratch = {"turned": copies * rows * defines["PITCH"] * matmul_geometry.SIZE[x.dtype]}
-    own = {**defines, "VARIANT": "TURN", "TURN_I": matmul_geometry.TURN_I, "TURN_K": matmul_geometry.TURN_K}
-    grid = math.ceil(rows / matmul_geometry.TURN_I), math.ceil(defines["K"] / matmul_geometry.TURN_K), copies
+    i, k = (matmul_geometry.COPY_I, defines["K"]) if stride == 1 else (matmul_geometry.TURN_I, matmul_geometry.TURN_K)
+    own = {**defines, "VARIANT": "TURN", "TURN_I": i, "TURN_K": k}
+    grid = math.ceil(rows / i), math.ceil(defines["K"] / k), copies
     return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False)], scratch
 
 

@@ -25,7 +25,7 @@ TUNED: dict[str, dict[str, Any]] = {
         depth=512,              # KC where K is cut
         strided=256,            # KC where the rows' operand is not contiguous along k: each row of k is a page of its own
         rows=64 * 1024,         # [bytes] of it that are packed at once, lines read whole
-        turn=768,               # columns from which on strided rows are copied with k along lines once, not packed by each tile; 0: never
+        turn=768,               # columns from which on strided or colliding rows are copied once, with k along lines, not packed by each tile; 0: never
         tile_rows=256,          # rows of the macro tile where K is cut: each packed column is reused that often
         per_core=4,             # work-items a core for large products, against uneven cores
         large=3e6,              # [cycles a core] from here on a product counts as large
@@ -50,7 +50,8 @@ SPACE: dict[str, Sequence[Any]] = {
     "turn": (0, 256, 768), "scratch": (512 << 10, 1280 << 10),
 }
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
-TURN_I, TURN_K = 1024, 64  # of a work-item of TURN: as many lines as it has pages at hand
+TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes: lines of k that a core's prefetcher can follow
+COPY_I = 32  # lines of a work-item of TURN that copies
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
 
@@ -87,11 +88,10 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    strided = row_k != 1 and k > t["strided"]
-    pitch = ceil(k / lanes) * lanes if strided and row_i == 1 and not widened and 0 < t["turn"] <= cols else 0
+    pitch = 0 if widened else _pitch(t, rows, cols, k, row_i, row_k, lanes, size)
     if pitch:
-        pitch += lanes * (pitch * size % 4096 == 0)
-        strided, row_i, row_k = False, pitch, 1
+        row_i, row_k = pitch, 1
+    strided = row_k != 1 and k > t["strided"]
     cut = strided or k * width * size > t["panel"]
     depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
     rows_most = row_tiles
@@ -105,14 +105,27 @@ def _cpu(runtime: str, width: int, cores: int, batch: int, m: int, n: int, k: in
     per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
                                  cost, t["item"], pack * k * nv, t["line"] * mr * k * strided)
     ic, jc = per_rows * mr, per_panel * width
-    aliased = row_k == 1 and row_i * size % SETS == 0 and rows > 1     # all rows of a tile fall into one set of the L1
-    rows_packed = per_panel > 1 and (aliased or strided) or row_k != 1 and row_i != 1 and per_panel > 2
+    rows_packed = per_panel > 1 and (strided or _collide(rows, row_i, row_k, size)) or row_k != 1 and row_i != 1 and per_panel > 2
     at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(base, VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
                    ROWS_PACKED=int(rows_packed or widened), RB=at_once)
     if pitch:
         defines["PITCH"] = pitch
     return dict(kernel="matmul", defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch), group=(1, 1, 1))
+
+
+def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
+    """Whether the lines of a tile's rows fall into one set of the L1."""
+    return row_k == 1 and row_i * size % SETS == 0 and rows > 1
+
+
+def _pitch(t: Costs, rows: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
+    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k or collide; 0: no copy."""
+    across = row_i == 1 and row_k != 1 and k > t["strided"]
+    if not (across or _collide(rows, row_i, row_k, size)) or not 0 < t["turn"] <= cols:
+        return 0
+    pitch = ceil(k / lanes) * lanes
+    return pitch + lanes * (pitch * size % SETS == 0)
 
 
 def _tiles(full_width: int) -> list[tuple[int, int]]:

@@ -96,7 +96,7 @@ def test_rows_that_a_cpu_packs(device, tile):
             for form, m, k in (("TN", tile[0] * 3 - 1, 40), ("TN", tile[0] * 9 + 1, 32), ("TT", tile[0] * 3, 17), ("NN", tile[0] * 3 + 1, 40)):
                 x, w, reference = operands(form, m, 203, k)
                 assert error(x @ w, reference) < tolerance("fp32", k), (form, m, k)
-            x, w, _ = operands("TN", tile[0] * 9 + 1, 203, 32)
+            x, w, _ = operands("TN", tile[0] * 4 * device.device.compute_units + 1, 203, 32)  # several row tiles for each core
             text = explain(x @ w).sources[0]
             assert "#define ROWS_PACKED 1\n" in text and ("#define RB 1\n" in text) == (not rows), text
             x, w = (t.mT.astype("bfloat16").mT for t in (x, w))
@@ -212,6 +212,21 @@ def test_operands_across_k_are_copied_along_it(device, sizes, swap):
             assert error(shared @ other, wanted.astype(np.float64)) < 2 * tolerance("fp32", k)
         x, w, reference = operands("TN", m, n, k)
         assert error(x.astype("float64") @ w.astype("float64"), reference) < 1e-15 * k
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize("sizes", [(17, 16, 1024), (65, 33, 1000), (130, 70, 1024)], ids=str)
+def test_rows_that_collide_in_the_cache_are_copied(device, sizes, swap):
+    """Rows of x and of wᵀ that begin 4096 bytes apart, whole or cut, also where they do not begin on a vector."""
+    if device.device.kind != "cpu" or not hasattr(device, "plans"):
+        pytest.skip("the kernel of CPUs")
+    m, n, k = sizes
+    rng = np.random.default_rng(0)
+    x, w = (clnet.tensor(rng.standard_normal((rows, 1024)).astype(np.float32))[:, 1024 - k :] for rows in (m, n))
+    with tune.overriding(("matmul", ""), {"turn": 1, "dot": 0, "swap": swap}):
+        y = x @ w.mT
+        assert sum("#define VARIANT TURN\n" in s for s in explain(y).sources) == 1
+        assert error(y, x.numpy().astype(np.float64) @ w.numpy().T) < tolerance("fp32", k)
 
 
 @pytest.mark.parametrize("local_memory", [16384, 32768])
