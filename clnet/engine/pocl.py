@@ -5,8 +5,8 @@ processor's features and that was compiled for one processor with them. The two 
 
 - LLVM 14 calls most processors younger than itself "generic", which clang refuses on x86-64, so no program builds (pocl issue #1049);
 - it takes AMD's Zen 4 for Zen 3, which has no AVX-512: kernels and built-ins pass vectors in different ways, and the process dies;
-- LLVM inlines a function only into one compiled for all its instruction sets. Zen lacks one of Haswell's, younger Xeons where AMX is hidden
-  ("icelake-client") one of Skylake's: vload16 and vstore16 are calls there, around which all registers are saved. Products run at a third.
+- LLVM inlines a function only into one compiled for all its instruction sets. Under the names of AMD's Zen and of younger Xeons without AMX
+  ("icelake-client") vload16 and vstore16 are calls, around which all registers are saved; under the names below they are inlined.
 
 The library exports the function that asks for the name; it is overwritten in memory by one that answers with the name that the built-ins were
 compiled for. Nothing on disk changes. CLNET_MEND_POCL=0 switches it off.

@@ -44,7 +44,9 @@ def test_adjoint(op: Op, device: Any, every: bool) -> None:
 
 @on_every_op
 def test_extremes(op: Op, device: Any) -> None:
-    result = checks.extremes(op, device)
+    result, profile = checks.extremes(op, device), device.device
+    if not result and op.name in ("sin", "cos", "tan") and profile.runtime == "pocl" and profile.driver.startswith("5."):
+        pytest.xfail("PoCL 5's vector sin, cos and tan of tiny values are wrong beside a huge one or an infinity")
     assert result, str(result)
 
 
