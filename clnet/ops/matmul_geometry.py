@@ -50,7 +50,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "turn": (0, 256, 768), "scratch": (512 << 10, 1280 << 10),
 }
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
-TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes: lines of k that a core's prefetcher can follow
+TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 COPY_I = 32  # lines of a work-item of TURN that copies
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}  # [bytes] of the register that holds an element
 
