@@ -87,13 +87,18 @@ def indent(lines: list[str], depth: int) -> str:
 def finish(text: str, device: Any) -> str:
     """Puts the helper definitions that the text needs in front of it."""
     integers = integer_helpers(text)
-    return "\n".join(part for part in (ct.helpers(text + integers, device), _functions(text), integers, text) if part)
+    return "\n".join(part for part in (ct.helpers(text + integers, device), _functions(text, device), integers, text) if part)
 
 
-def _functions(text: str) -> str:
+def _functions(text: str, device: Any) -> str:
     """include/functions.h for each type that the text calls its functions with."""
-    types = sorted(set(re.findall(r"\bNDTR_((?:float|double)\d*)\(", text)))
-    return "\n".join(f"#define SINGLE {int(t.startswith('float'))}\n{kernel_file('include/functions.h').replace('REAL', t)}#undef SINGLE" for t in types)
+    types = sorted(set(re.findall(r"\b(?:NDTR|GELU)_((?:float|double)\d*)\(", text)))
+    return "\n".join(_functions_of(t, device.kind == "cpu") for t in types)
+
+
+def _functions_of(real: str, inline: bool) -> str:
+    body = kernel_file("include/functions.h").replace("REAL", real).replace("as_INT", re.sub("float|double", "as_int", real))
+    return f"#define SINGLE {int(real.startswith('float'))}\n#define INLINE_EXP2 {int(inline)}\n{body}#undef SINGLE\n#undef INLINE_EXP2"
 
 
 def launch_name(launch: Launch) -> str:

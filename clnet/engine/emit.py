@@ -261,7 +261,7 @@ class Emitter:
 
 
 def expression(text: str, dtype: str, lanes: int) -> str:
-    """An op's C text for one type and width: T, TEST, BOOL, NDTR, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
+    """An op's C text for one type and width: T, TEST, BOOL, NDTR, GELU, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
     real = ct.REGISTER[dtype] in ("float", "double")
     integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
@@ -273,7 +273,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
             text = text.replace("ABS(", "fabs(")
         elif value is not None:
             text = re.sub(rf"\b{word}\([^()]*\)", value, text)
-    text = re.sub(r"\b(TEST|BOOL|NDTR)\(", lambda m: f"{m[1]}_{ctype}(", text)
+    text = re.sub(r"\b(TEST|BOOL|NDTR|GELU)\(", lambda m: f"{m[1]}_{ctype}(", text)
     if lanes > 1 and not real:
         # An int constant is wider than the elements of a vector of chars or shorts, which C then refuses.
         text = re.sub(r"(?<![\w.(-])\d+(?![\w.])", r"(T)(\g<0>)", text)

@@ -39,7 +39,7 @@ def _gelu_bend(x: Any) -> Tensor:
 
 
 gelu = pointwise(
-    "gelu", f"x < {-FAR} ? (T)(0) : x * NDTR(x)", lambda x: np.where(x < -FAR, 0.0, x) * special.ndtr(x),
+    "gelu", "GELU(x)", lambda x: np.where(x < -FAR, 0.0, x) * special.ndtr(x),
     lambda g, y, x: gelu_gradient(g, x), accepts=F, cost=18, doc="y = x · Φ(x), Φ the normal distribution function")
 gelu_gradient = pointwise(
     "gelu_gradient", f"g * (x > {FAR} ? (T)(1) : (x < {-FAR} ? (T)(0) : (T)(NDTR(x) + x * {PEAK!r} * exp(-0.5 * x * x))))",
