@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import re
@@ -14,6 +13,7 @@ import pydantic
 from pydantic.dataclasses import dataclass as checked
 
 from .errors import ClnetError, ConfigError
+from .names import ending
 
 CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
 LIMIT = 1 << 20  # [bytes] a larger JSON text is not a configuration
@@ -124,7 +124,7 @@ class Configured:
         for key in values:
             if key not in known:
                 names = ", ".join(sorted(known)) or "it has none"
-                raise ConfigError(f"{path}.{key}: expected a field of {target.__name__} ({names}); got {key!r}{_near(key, known)}.")
+                raise ConfigError(f"{path}.{key}: expected a field of {target.__name__} ({names}); got {key!r}{ending(key, known)}")
         try:
             return target(**{k: target.read_field(k, v, f"{path}.{k}") for k, v in values.items()})
         except ConfigError as error:
@@ -152,7 +152,7 @@ class Configured:
             if name in (candidate.__name__, candidate.spec_name, *candidate.aliases):
                 return candidate
         kind = next((c.__name__ for c in cls.__mro__ if Configured in c.__bases__), "registered class")
-        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{_near(name, known)}.")
+        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{ending(name, known)}")
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _sentence(cls: type, error: pydantic.ValidationError) -> str:
     if e["loc"] and isinstance(e["loc"][0], int) and e["loc"][0] < len(names):
         name = names[e["loc"][0]]
     if e["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"{cls.__name__}: expected fields {', '.join(names)}; got {name!r}{_near(name, names)}."
+        return f"{cls.__name__}: expected fields {', '.join(names)}; got {name!r}{ending(name, names)}"
     text = e["msg"].replace("Input should be", "must be")
     return f"{cls.__name__}({name}={e.get('input')!r}): {name} {text[0].lower()}{text[1:]}."
 
@@ -205,11 +205,6 @@ def _usage(cls: type, error: Exception) -> str:
 def _frozen(value: Any) -> Any:
     """Lists become tuples: a field does not change after it was checked, and JSON has no tuples."""
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
-
-
-def _near(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def parse_json(text: str, who: str = "JSON") -> Any:

@@ -6,13 +6,13 @@ lies one flat vector; every layer takes it in the shape that it wants. All sizes
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import ConfigError
+from .names import ending
 
 LARGEST = 1 << 24  # of one size
 MOST = 1 << 28  # weights of a layer, or values between two: 1 GiB in float32
@@ -162,7 +162,7 @@ def _layer(entry: Any, path: str) -> tuple[Word, Values]:
     if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
         raise ConfigError(f'{path}: expected an object with a "type"; got {repr(entry)[:60]}; name one of {", ".join(WORDS)}.')
     if entry["type"] not in WORDS:
-        raise ConfigError(f"{path}.type: expected one of {', '.join(WORDS)}; got {entry['type']!r}{_near(entry['type'], WORDS)}.")
+        raise ConfigError(f"{path}.type: expected one of {', '.join(WORDS)}; got {entry['type']!r}{ending(entry['type'], WORDS)}")
     kind = WORDS[entry["type"]]
     values = _read({k: v for k, v in entry.items() if k != "type"}, kind.keys, path, entry["type"])
     if kind.weights(values) > MOST:
@@ -175,7 +175,7 @@ def _read(entry: Values, keys: dict[str, Key], path: str, who: str, more: str = 
     """Every key's value, checked."""
     for name in entry:
         if name not in keys:
-            raise ConfigError(f"{path}.{name}: expected a key of {who} ({', '.join([*keys, *([more] if more else [])])}); got {name!r}{_near(name, keys)}.")
+            raise ConfigError(f"{path}.{name}: expected a key of {who} ({', '.join([*keys, *([more] if more else [])])}); got {name!r}{ending(name, keys)}")
     values = {}
     for name, key in keys.items():
         if name not in entry and key.default is NONE:
@@ -230,8 +230,3 @@ def _softmax(values: Values, shape: Shape, path: str) -> None:
         raise ConfigError(f"{path}.softmax_rows: expected softmax_rows · softmax_cols = {shape[-1]}; got {rows} and {cols}; change them.")
     if values["softmax_variant"] == "masked" and len(mask or ()) != shape[-1]:
         raise ConfigError(f"{path}.mask: expected a mask of {shape[-1]} values; got {len(mask or ())}; give one for every value.")
-
-
-def _near(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -6,7 +6,6 @@ NaN stays NaN; an infinite input gives the limit, never 0 · ∞.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
+from ..names import ending
 from ..op import pointwise
 from ..tensor import Tensor, as_tensor
 from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, sigmoid, softplus, square, tanh, where
@@ -211,6 +211,5 @@ def activation(what: str | Callable[..., Tensor] | None) -> Callable[..., Tensor
         return what
     if what in ACTIVATIONS:
         return ACTIVATIONS[what]
-    near = difflib.get_close_matches(str(what).lower(), ACTIVATIONS, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "or pass a function of a tensor."
-    raise ConfigError(f"activation: expected one of {', '.join(sorted(ACTIVATIONS))}; got {what!r}; {hint}")
+    known = ", ".join(sorted(ACTIVATIONS))
+    raise ConfigError(f"activation: expected one of {known}, or a function of a tensor; got {what!r}{ending(str(what), ACTIVATIONS)}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 from .. import ops as F
 from ..errors import ConfigError, ShapeError
+from ..names import ending
 from ..tensor import Tensor, as_tensor
 
 METRICS: dict[str, Callable[[Any, Any], Tensor]] = {}
@@ -24,8 +24,7 @@ def resolve(metrics: Any) -> dict[str, Callable[[Any, Any], Tensor]]:
     found: dict[str, Callable[[Any, Any], Tensor]] = {}
     for m in (metrics,) if isinstance(metrics, str) else metrics:
         if isinstance(m, str) and m not in METRICS:
-            close = difflib.get_close_matches(m, METRICS, 1)
-            raise ConfigError(f"metrics: expected {', '.join(METRICS)} or a function; got {m!r}{f'; did you mean {close[0]!r}?' if close else '.'}")
+            raise ConfigError(f"metrics: expected {', '.join(METRICS)} or a function; got {m!r}{ending(m, METRICS)}")
         name = m if isinstance(m, str) else getattr(m, "__name__", type(m).__name__)
         if name in found or name == "loss":
             raise ConfigError(f"metrics: expected every name once and none called 'loss'; got {name!r} again.")
