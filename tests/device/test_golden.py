@@ -1,4 +1,4 @@
-"""Independent evidence: values that another library computed once (tests/golden), without that library; properties that only the right formula has.
+"""Independent evidence: values that another library computed once (clnet/workbench/golden), without that library; properties that only the right formula has.
 
 Layers, losses and optimizers meet their values on the reference in their own test files, on a device in the status table.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,17 @@ from clnet.errors import ConfigError, DataError, ShapeError
 from clnet.layers import Layer
 from clnet.state import Parameter
 from clnet.tensor import tensor
-from clnet.workbench import checks
+from clnet.workbench import checks, golden
 from clnet.workbench.layer_checks import layer_gradient, layer_parity, learns, round_trip
 from clnet.workbench.probe import outputs_of
 from clnet.workbench.registry import layer_example, load_all, make_layer
 
 load_all()
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "layer"
 EXAMPLES = [pytest.param(cls, k, id=f"{name}-{k}") for name, cls in sorted(Layer.registry.items()) for k in range(len(cls.examples))]
 # On devices the first example of each; the others have golden values, and are run there with -m slow.
 HEAVY = [pytest.param(*p.values, id=p.id, marks=[pytest.mark.slow] if p.values[1] else []) for p in EXAMPLES]
 FIRST = [p for p in EXAMPLES if p.values[1] == 0]
-KEPT = [p for p in EXAMPLES if (GOLDEN / f"{p.values[0].__name__}.npz").is_file()]
+KEPT = [p for p in EXAMPLES if golden.path("layer", p.values[0].__name__).is_file()]
 # What evaluation does otherwise than training.
 MODES = [p for p in EXAMPLES if p.values[0].__name__ in ("BatchNorm", "Dropout") or any("dropout" in f for f, _ in p.values[0].examples)]
 
@@ -77,7 +75,7 @@ def leaves_of(kept: Any, k: int, count: int) -> list[Any]:
 
 @pytest.mark.parametrize(("cls", "k"), KEPT)
 def test_golden(cls: type[Layer], k: int) -> None:
-    kept = np.load(GOLDEN / f"{cls.__name__}.npz")
+    kept = golden.read("layer", cls.__name__)
     if f"{k}.out.0" not in kept:
         pytest.skip("the example is random")
     _, example = reference(cls, k)
@@ -94,7 +92,7 @@ def test_golden(cls: type[Layer], k: int) -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("k", [0, 1])
 def test_batch_norm_keeps_statistics(k: int, device: Any) -> None:
-    kept = np.load(GOLDEN / "BatchNorm.npz")
+    kept = golden.read("layer", "BatchNorm")
     layer, inputs = make_layer(layers.BatchNorm, k)
     layer(*inputs)
     np.testing.assert_allclose(layer.running_mean.numpy(), kept[f"{k}.running_mean"], rtol=1e-5, atol=1e-6)

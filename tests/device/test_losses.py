@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from clnet.model import Sequential
 from clnet.optimizers import Adam
 from clnet.tensor import tensor
 from clnet.train import Trainer
+from clnet.workbench import golden
 from clnet.workbench.catalog import goals
 from clnet.workbench.golden import compare as golden_values
 from clnet.workbench.golden import load
@@ -281,6 +281,6 @@ def test_fields_that_cannot_be(build: Any, words: str) -> None:
 
 
 def test_golden_files_say_where_they_come_from() -> None:
-    for path in (Path(__file__).resolve().parents[1] / "golden" / "loss").glob("*.npz"):
-        assert str(np.load(path)["source"])
-        assert path.stem in LOSSES
+    for name in golden.names("loss"):
+        assert str(golden.read("loss", name)["source"])
+        assert name in LOSSES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,26 +21,23 @@ from clnet.state import Parameter
 from clnet.tensor import tensor
 from clnet.train import Trainer, data
 from clnet.train.examples import digits_model
+from clnet.workbench import golden
 from clnet.workbench.golden import KEPT
 from clnet.workbench.layer_checks import round_trip, trajectory
 from clnet.workbench.registry import load_all
 
 load_all()
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "optimizer"
 ALL = [pytest.param(cls, id=name) for name, cls in sorted(Optimizer.registry.items())]
 
 
 def variants() -> list[Any]:
-    out = []
-    for path in sorted(GOLDEN.glob("*.npz")):
-        with np.load(path) as file:
-            out += [pytest.param(path.stem, int(n.split(".")[0]), id=f"{path.stem}-{n.split('.')[0]}") for n in file if n.endswith(".fields")]
-    return out
+    kept = [(name, n.split(".")[0]) for name in golden.names("optimizer") for n in golden.read("optimizer", name) if n.endswith(".fields")]
+    return [pytest.param(name, int(k), id=f"{name}-{k}") for name, k in kept]
 
 
 def run(name: str, k: int, dtype: Any) -> tuple[list[Any], list[Any]]:
     """(what our steps give, what the other library gave) after the kept steps."""
-    kept = np.load(GOLDEN / f"{name}.npz")
+    kept = golden.read("optimizer", name)
     count = sum(n.startswith("start.") for n in kept)
     starts = [kept[f"start.{j}"].astype(dtype) for j in range(count)]
     grads = [kept[f"grad.{j}"] for j in range(count)]

@@ -1,4 +1,5 @@
-"""Writes layer/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the examples of every layer, in float64.
+"""Writes clnet/workbench/golden/layer/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the
+examples of every layer, in float64.
 
     python tests/golden/make_layers.py [name ...]       needs torch; the tests that read the files do not
 
@@ -16,18 +17,17 @@ A file holds for example k: `k.in.j` (inputs, then parameters), `k.out.j` (outpu
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from files import said, write
 from rules import collect, source
 
 from clnet.layers import Layer
 from clnet.workbench.registry import layer_example, load_all, make_layer
 
-HERE = Path(__file__).resolve().parent / "layer"
 RULES = collect("layers")
 
 
@@ -65,16 +65,16 @@ def values(cls: type[Layer], k: int) -> dict[str, Any]:
 
 
 def main(wanted: list[str]) -> None:
-    HERE.mkdir(exist_ok=True)
     load_all()
+    changed = []
     for name, cls in sorted(Layer.registry.items()):
         if name in RULES and (not wanted or name in wanted):
             found: dict[str, Any] = {}
             for k in range(len(cls.examples)):
                 found |= values(cls, k)
             found["source"] = source(RULES[name])
-            np.savez_compressed(HERE / f"{name}.npz", **found)
-    print(f"{len(list(HERE.glob('*.npz')))} files, {sum(f.stat().st_size for f in HERE.glob('*.npz')) // 1024} kB")
+            changed += [name] if write("layer", name, found) else []
+    print(said("layer", changed))
 
 
 if __name__ == "__main__":

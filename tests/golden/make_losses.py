@@ -1,4 +1,5 @@
-"""Writes loss/<name>.npz: what other libraries, or formulas written down a second time, give for the examples of every loss, in float64.
+"""Writes clnet/workbench/golden/loss/<name>.npz: what other libraries, or formulas written down a second time, give for the examples of
+every loss, in float64.
 
     python tests/golden/make_losses.py       needs torch and scikit-learn; the tests that read the files do not
 
@@ -11,12 +12,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from files import said, write
 from sklearn.linear_model import _sgd_fast
 from sklearn.metrics import hinge_loss, mean_pinball_loss
 
@@ -24,7 +25,6 @@ from clnet.layers.base import Layer
 from clnet.losses import Loss
 from clnet.workbench.registry import load_all, loss_example, make_loss
 
-HERE = Path(__file__).resolve().parent / "loss"
 TORCH = f"torch {torch.__version__.split('+')[0]}"
 BY_HAND = "the formula written in PyTorch"
 
@@ -313,10 +313,10 @@ def values(cls: type[Loss], k: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     load_all()
-    HERE.mkdir(exist_ok=True)
+    changed = []
     for name, (source, _) in ORACLES.items():
         found: dict[str, Any] = {"source": np.array(source)}
         for k in range(len(Loss.registry[name].examples)):
             found |= values(Loss.registry[name], k)
-        np.savez_compressed(HERE / f"{name}.npz", **found)
-    print(f"{len(list(HERE.glob('*.npz')))} files, {sum(f.stat().st_size for f in HERE.glob('*.npz')) // 1024} kB")
+        changed += [name] if write("loss", name, found) else []
+    print(said("loss", changed))

@@ -1,4 +1,5 @@
-"""Writes op/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the examples of every op, in float64.
+"""Writes clnet/workbench/golden/op/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the
+examples of every op, in float64.
 
     python tests/golden/make_ops.py [name ...]       needs torch; the tests that read the files do not
 
@@ -15,20 +16,19 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from files import said, write
 from rules import collect, source
 
 from clnet.op import OPS
 from clnet.workbench import golden, registry
 from clnet.workbench.cases import cases
 
-HERE = Path(__file__).resolve().parent / "op"
 RULES, MORE = collect("ops"), collect("ops", "MORE")
-LARGEST = 3000  # elements of an example that is kept: the files are part of the repository
+LARGEST = 3000  # elements of an example that is kept: the files are part of the repository and of the package
 
 
 def leaf(a: np.ndarray[Any, Any]) -> Any:
@@ -78,13 +78,10 @@ def kept(subject: registry.Subject) -> dict[str, Any]:
 
 
 def main(wanted: list[str]) -> None:
-    HERE.mkdir(exist_ok=True)
     subjects = registry.subjects(["op"])
-    for subject in subjects:
-        if subject.name in RULES and (not wanted or subject.name in wanted):
-            np.savez_compressed(HERE / f"{subject.name}.npz", **kept(subject))
-    print(f"{len(list(HERE.glob('*.npz')))} files, {sum(f.stat().st_size for f in HERE.glob('*.npz')) // 1024} kB; "
-          f"no rule for {' '.join(s.name for s in subjects if s.name not in RULES) or 'none'}")
+    some = [s for s in subjects if s.name in RULES and (not wanted or s.name in wanted)]
+    changed = [s.name for s in some if write("op", s.name, kept(s))]
+    print(f"{said('op', changed)}; no rule for {' '.join(s.name for s in subjects if s.name not in RULES) or 'none'}")
 
 
 if __name__ == "__main__":

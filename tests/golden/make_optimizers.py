@@ -1,6 +1,7 @@
-"""Writes optimizer/<name>.npz: 50 steps of every optimizer by an independent library or transcription, in float64, with fixed gradients.
+"""Writes clnet/workbench/golden/optimizer/<name>.npz: 50 steps of every optimizer with fixed gradients, in float64, by an independent
+library or transcription.
 
-    python tests/golden/make_optimizers.py       needs torch, or optax, or only NumPy: rows of a library that is not there are left as they are
+    python tests/golden/make_optimizers.py [name ...]       torch, optax or only NumPy: rows of a library that is not there stay as they are
 
 A file holds `start.j` (parameters), `grad.j` (50, …) (their gradients), and for variant k `k.fields` (JSON) and `k.path.j` (the
 parameters after steps 1, 2, 5 and 50), and `source`.
@@ -11,14 +12,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from files import said, write
 
-HERE = Path(__file__).resolve().parent / "optimizer"
-SHAPES, STEPS, KEPT = ((3, 4), (5,)), 50, (1, 2, 5, 50)
+from clnet.workbench.golden import KEPT
+
+SHAPES, STEPS = ((3, 4), (5,)), max(KEPT)
 Arrays = list[Any]
 # Of a variant's fields and the gradients of each step: the parameters after each step.
 Path_ = Callable[[dict[str, Any], Arrays, Arrays], Sequence[Arrays]]
@@ -204,7 +207,8 @@ ROWS: list[tuple[str, str, Path_, list[dict[str, Any]]]] = [
 TRANSCRIBED = "an independent transcription of the paper in NumPy"
 
 
-def write(name: str, library: str, path: Path_, variants: list[dict[str, Any]]) -> None:
+def kept(library: str, path: Path_, variants: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arrays of a row of ROWS."""
     rng = np.random.default_rng(7)
     starts = [rng.uniform(-1, 1, s).astype(np.float32) for s in SHAPES]
     grads = [rng.standard_normal((STEPS, *s)).astype(np.float32) for s in SHAPES]
@@ -215,7 +219,7 @@ def write(name: str, library: str, path: Path_, variants: list[dict[str, Any]]) 
         found[f"{k}.fields"] = np.array(json.dumps(fields))
         steps = path(fields, starts, grads)
         found |= {f"{k}.path.{j}": np.stack([steps[t - 1][j] for t in KEPT]) for j in range(len(SHAPES))}
-    np.savez_compressed(HERE / f"{name}.npz", **found)
+    return found
 
 
 def check_lars() -> None:
@@ -230,14 +234,9 @@ def check_lars() -> None:
 
 
 if __name__ == "__main__":
-    HERE.mkdir(exist_ok=True)
-    left = []
-    for row in ROWS:
-        if importlib.util.find_spec(row[1]):
-            write(*row)
-        else:
-            left.append(row[0])
+    wanted = [row for row in ROWS if row[0] in sys.argv[1:] or not sys.argv[1:]]
+    left = [name for name, library, *_ in wanted if not importlib.util.find_spec(library)]
+    changed = [name for name, *how in wanted if name not in left and write("optimizer", name, kept(*how))]
     if importlib.util.find_spec("optax"):
         check_lars()
-    print(f"{len(ROWS) - len(left)} files written, left as they were: {', '.join(left) or 'none'}; "
-          f"{sum(f.stat().st_size for f in HERE.glob('*.npz')) // 1024} kB")
+    print(f"{said('optimizer', changed)}; without their library: {', '.join(left) or 'none'}")

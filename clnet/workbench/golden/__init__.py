@@ -1,10 +1,11 @@
-"""Values that an independent library computed once: the evidence that a formula is the paper's.
+"""Values that an independent library computed once: the evidence that a formula is the paper's. They are part of the package.
 
-`tests/golden/<layer|loss|op>/<name>.npz` holds for the subject's k-th example `k.in.j` (inputs, then parameters in the order
-of `Example.names`), `k.out.j` (what the other library gave for them), `k.u` (cotangent of the first output; 1 if left out) and
-`k.grad.j` (gradients of the float inputs), and for ops `more.k...`: calls beside the examples, of which `more.k.attrs` (JSON) are the
-attributes and `more.k.call` the function under clnet.ops ("": the op). `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
-`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was.
+`<layer|loss|op>/<name>.npz` beside this module holds for the subject's k-th example `k.in.j` (inputs, then parameters in the order of
+`Example.names`), `k.out.j` (what the other library gave for them), `k.u` (cotangent of the first output; 1 if left out) and `k.grad.j`
+(gradients of the float inputs), and for ops `more.k...`: calls beside the examples, of which `more.k.attrs` (JSON) are the attributes and
+`more.k.call` the function under clnet.ops ("": the op). `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant
+`k.fields` (JSON) and `k.path.j` (after steps 1, 2, 5, 50). Each says in `source` which library it was. tests/golden/make_*.py write them, a
+file a subject: values made again change one small file, and two people who add values meet in none.
 """
 
 from __future__ import annotations
@@ -17,33 +18,41 @@ from typing import Any
 
 import numpy as np
 
-from ..autodiff import gradients
-from ..engine import on
-from ..spec import is_float
-from ..state import Parameter
-from ..tensor import constant, tensor
-from . import checks, probe
-from .registry import Example, Subject
+from ...autodiff import gradients
+from ...engine import on
+from ...spec import is_float
+from ...state import Parameter
+from ...tensor import constant, tensor
+from .. import checks, probe
+from ..registry import Example, Subject
 
 KEPT = (1, 2, 5, 50)  # steps of an optimizer's path that are compared
+HERE = Path(__file__).resolve().parent
 TRIED = 2  # examples of an op whose cases are generated
 
 
-@functools.cache
-def folder() -> Path | None:
-    """Where the values lie; None outside a checkout, where there is nothing to compare with."""
-    found = Path(__file__).resolve().parents[2] / "tests" / "golden"
-    return found if found.is_dir() else None
+def path(kind: str, name: str) -> Path:
+    """The file of a subject's values, whether or not it is there."""
+    return HERE / kind / f"{name}.npz"
+
+
+def names(kind: str) -> list[str]:
+    """The subjects of a kind of which values are kept."""
+    return sorted(file.stem for file in (HERE / kind).glob("*.npz"))
+
+
+def read(kind: str, name: str) -> dict[str, Any]:
+    """The arrays kept under a name, {} if there are none."""
+    try:
+        with np.load(path(kind, name), allow_pickle=False) as file:
+            return dict(file)
+    except FileNotFoundError:
+        return {}
 
 
 def load(subject: Subject) -> dict[str, Any]:
     """The arrays kept for a subject, {} if there are none."""
-    place = folder()
-    path = place / subject.kind / f"{subject.name}.npz" if place else None
-    if path is None or not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    return read(subject.kind, subject.name)
 
 
 def compare(subject: Subject, engine: Any, dtype: str | None = None) -> list[checks.Result]:
@@ -99,14 +108,14 @@ def _paths(subject: Subject, kept: dict[str, Any], engine: Any) -> list[checks.R
     for k in range(sum(name.endswith(".fields") for name in kept)):
         optimizer = subject.thing(**json.loads(str(kept[f"{k}.fields"])))
         params = [Parameter(a, f"p{j}", role="bias" if a.ndim == 1 else "weight") for j, a in enumerate(starts)]
-        path = {}
+        steps = {}
         with on(engine):
             for t in range(1, max(KEPT) + 1):
                 for p, g in zip(params, grads, strict=True):
                     p.grad = tensor(g[t - 1])
                 optimizer.update(params)
-                path[t] = [p.numpy() for p in params]
+                steps[t] = [p.numpy() for p in params]
         for j, wanted in enumerate(_numbered(kept, f"{k}.path.")):
             for row, step in enumerate(KEPT):
-                found.append(checks.judge("golden", path[step][j], wanted[row], "float32", checks.TOLERANCE["float32"] * (step + 1)))
+                found.append(checks.judge("golden", steps[step][j], wanted[row], "float32", checks.TOLERANCE["float32"] * (step + 1)))
     return found
