@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,9 +87,14 @@ def subjects(kinds: Sequence[str] = catalog.KINDS, only: str = "") -> list[Subje
     load_all()
     makers = {"layer": _layers, "op": _ops, "loss": _losses, "optimizer": _optimizers}
     found = [s for kind in kinds for s in makers[kind]()]
-    if only and any(s.name.lower() == only.lower() for s in found):
-        return [s for s in found if s.name.lower() == only.lower()]
-    return [s for s in found if only.lower() in s.name.lower()]
+    chosen = selected((s.name for s in found), only)
+    return [s for s in found if s.name in chosen]
+
+
+def selected(names: Iterable[str], only: str) -> set[str]:
+    """The names that `only` asks for: those that contain it, or the one that it is; upper and lower case are alike."""
+    part, found = only.lower(), set(names)
+    return {n for n in found if n.lower() == part} or {n for n in found if part in n.lower()}
 
 
 def find(name: str, kinds: Sequence[str] = catalog.KINDS) -> Subject | None:

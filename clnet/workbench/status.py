@@ -276,7 +276,7 @@ def run(devices: Sequence[Any] = (None,), kinds: Sequence[str] = catalog.KINDS, 
         with on(device) as engine:
             rows += [r for row in _rows(found, engine, examples, progress) for r in _named(row)]
             if subjects is None:
-                rows += to_come(engine.device, {(s.kind, s.name) for s in found}, kinds, only)
+                rows += to_come(engine.device, {(s.kind, s.name) for s in registry.subjects(kinds)}, kinds, only)
     return rows
 
 
@@ -309,11 +309,11 @@ def _named(row: Row) -> list[Row]:
 
 def to_come(device: Any, present: set[tuple[str, str]], kinds: Sequence[str], only: str = "") -> list[Row]:
     """Rows of the goals that are not there yet."""
-    rows = []
-    for kind in kinds:
-        for goal in catalog.missing(kind, {n for k, n in present if k == kind}):
-            if only.lower() in goal.name.lower():
-                rows.append(Row(kind, goal.name, goal.spec_name, goal.family, device.key, note="not there yet", driver=device.driver))
+    goals = [(kind, goal) for kind in kinds for goal in catalog.missing(kind, {n for k, n in present if k == kind})]
+    chosen, rows = registry.selected({name for _, name in present} | {goal.name for _, goal in goals}, only), []
+    for kind, goal in goals:
+        if goal.name in chosen:
+            rows.append(Row(kind, goal.name, goal.spec_name, goal.family, device.key, note="not there yet", driver=device.driver))
     return rows
 
 

@@ -39,8 +39,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def _check(claimed: list[dict[str, Any]], fresh: list[dict[str, Any]], only: str) -> int:
     run = {r["device"] for r in fresh}
-    if only:
-        claimed = [r for r in claimed if only.lower() in r["name"].lower()]
+    chosen = registry.selected((r["name"] for r in [*claimed, *fresh]), only)
+    claimed = [r for r in claimed if r["name"] in chosen]
     away = [r for r in claimed if r["device"] not in run]
     for device in dict.fromkeys(r["device"] for r in away):
         print(f"unchecked: {sum(r['device'] == device for r in away)} rows of {device}, which was not run here (--device {device})")

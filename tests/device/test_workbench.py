@@ -131,18 +131,29 @@ def test_goals_are_in_the_table() -> None:
     assert all(r.note == "not there yet" and r.forward == "no" for r in rows)
 
 
+def test_a_row_asked_for_by_its_whole_name_is_alone(tmp_path: Path) -> None:
+    """What is registered under a longer name is not said to be missing, nor taken for gone by --check."""
+    rows = status.as_dicts(status.run(["numpy"], ["loss"], only="MSELoss", examples=1, progress=False))
+    assert {r["name"] for r in rows} == {"MSELoss"}
+    tables.write([{**r, "name": name} for r in rows for name in ("MSELoss", "RMSELoss")], tmp_path, "clnet status")
+    assert status_command.main(["numpy"], tmp_path, only="MSELoss", check=True, quick=True) == 0
+    assert registry.selected(["Dense", "DenseBlock", "GRU"], "dense") == {"Dense"}
+    assert registry.selected(["DenseUnit", "DenseBlock", "GRU"], "dense") == {"DenseUnit", "DenseBlock"}
+    assert registry.selected(["Dense", "GRU"], "") == {"Dense", "GRU"}
+
+
 def test_check_finds_an_inflated_table(device: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = device.device.key
-    assert status_command.main([key], tmp_path, only="MSELoss") == 0
-    assert status_command.main([key], tmp_path, only="MSELoss", check=True, quick=True) == 0
+    assert status_command.main([key], tmp_path, only="RMSELos") == 0
+    assert status_command.main([key], tmp_path, only="RMSELos", check=True, quick=True) == 0
     rows = tables.read(tmp_path)
-    rows.append({**rows[0], "name": "MSELossOfDreams", "spec_name": "MSELossOfDreams"})
+    rows.append({**rows[0], "name": "RMSELossOfDreams", "spec_name": "RMSELossOfDreams"})
     rows.append({**rows[0], "device": "device-of-dreams"})
     (tmp_path / "status.json").write_text(json.dumps(rows))
     capsys.readouterr()
-    assert status_command.main([key], tmp_path, only="MSELoss", check=True) == 1
+    assert status_command.main([key], tmp_path, only="RMSELos", check=True) == 1
     out = capsys.readouterr().out
-    assert "MSELossOfDreams" in out
+    assert "RMSELossOfDreams" in out
     assert "unchecked: 1 rows of device-of-dreams" in out
 
 
