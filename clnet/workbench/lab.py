@@ -67,8 +67,11 @@ def notebooks(start: Path | None = None) -> Path:
     shipped, target = package / "notebooks", (start or Path.cwd()) / COPY
     if not shipped.is_dir():
         raise DataError(f"lab: expected the notebooks in {shipped.parent.name}/{shipped.name}; got none; install clnet again.")
-    target.mkdir(exist_ok=True)
-    for path in sorted(shipped.glob("*.ipynb")):
-        if not (target / path.name).exists():
-            shutil.copy(path, target / path.name)
+    try:
+        target.mkdir(exist_ok=True)
+        for path in sorted(shipped.glob("*.ipynb")):
+            if not (target / path.name).exists():
+                shutil.copyfile(path, target / path.name)  # not its mode: installed files may be read-only
+    except OSError as error:
+        raise DataError(f"lab: expected a folder to copy the notebooks into; got {target}: {error.strerror}; start it in a folder of yours.") from None
     return target
