@@ -130,7 +130,7 @@ def set_values(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]], who: str 
         else:
             arenas.setdefault(id(arena), (arena, {}))[1][v.part] = arrays[name]  # type: ignore[attr-defined]
     for arena, parts in arenas.values():
-        arena.load([parts[k] if k in parts else p.numpy() for k, p in enumerate(arena.params)])
+        arena.load([parts.get(k, value) for k, value in enumerate(arena.values())])
 
 
 def put(v: Variable, array: np.ndarray[Any, Any]) -> None:

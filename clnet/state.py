@@ -82,7 +82,6 @@ class Variable(Operators):
         if t.op is not None and t.storage is not None:
             self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
 
-
     def renew(self) -> None:
         """The storage was written in place: a new leaf over it, so that nothing derived from the old value is taken for the new one."""
         t = self._tensor
@@ -122,21 +121,34 @@ class Arena:
     """Parameters of one dtype, contiguous: an update is one launch, clipping one reduction, a checkpoint one copy.
 
     `flat` is the vector, `params` its parts in order, `offsets` where they start [elements].
+    Parameters hold their arena, which does not hold them: without a cycle, the memory goes with the last of both.
     """
 
     def __init__(self, params: Sequence[Parameter]) -> None:
         # Odd sizes go last, so that the matrices start aligned and there are no gaps to fill.
-        self.params = sorted(params, key=lambda p: p.size % ALIGN != 0)
-        self.offsets = [0, *itertools.accumulate(p.size for p in self.params)]
+        params = sorted(params, key=lambda p: p.size % ALIGN != 0)
+        self._refs = [weakref.ref(p) for p in params]
+        self.parts = [(p.spec, p.role) for p in params]
+        self.offsets = [0, *itertools.accumulate(p.size for p in params)]
         self.size = self.offsets.pop()
-        self.dtype = self.params[0].dtype if self.params else "float32"
-        self.flat = Variable(self._gather([p.numpy() for p in self.params]), "parameters", "weight")
+        self.dtype = params[0].dtype if params else "float32"
+        self.flat = Variable(self._gather([p.numpy() for p in params]), "parameters", "weight")
         self.memory: dict[str, Variable] = {}  # what an optimizer keeps beside it
         self._views: list[Tensor | None] = []
         self._of: Tensor | None = None
-        for k, p in enumerate(self.params):
+        for k, p in enumerate(params):
             p._tensor = Tensor(None, (), {}, p._tensor.spec, name=p.name)
             p.arena, p.part = self, k
+
+    @property
+    def params(self) -> list[Parameter]:
+        """The parts as parameters, in order, as far as anybody still has them."""
+        return [p for r in self._refs if (p := r()) is not None]
+
+    def values(self) -> list[np.ndarray[Any, Any]]:
+        """Every part on the host, in order; one download."""
+        flat = np.asarray(self.flat.numpy(), np_dtype(self.dtype))
+        return [flat[o : o + spec.size].reshape(spec.shape) for o, (spec, _) in zip(self.offsets, self.parts, strict=True)]
 
     def _gather(self, arrays: Iterable[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         flat = np.zeros(self.size, np_dtype(self.dtype))
@@ -147,16 +159,16 @@ class Arena:
     def view(self, k: int) -> Tensor:
         """Part k as a tensor: the same object until the flat vector changes, so that gradients find it."""
         if self._of is not self.flat.tensor:
-            self._of, self._views = self.flat.tensor, [None] * len(self.params)
+            self._of, self._views = self.flat.tensor, [None] * len(self.parts)
         if (found := self._views[k]) is None:
-            shape, size = self.params[k]._tensor.shape, self.params[k]._tensor.size
-            part = OPS["crop"](self.flat.tensor, start=(self.offsets[k],), size=(size,), step=(1,))
-            found = self._views[k] = part.reshape(shape)
+            spec = self.parts[k][0]
+            part = OPS["crop"](self.flat.tensor, start=(self.offsets[k],), size=(spec.size,), step=(1,))
+            found = self._views[k] = part.reshape(spec.shape)
         return found
 
     def replace(self, k: int, new: Tensor) -> None:
         """Gives part k another value, through the host: for loading and editing, not for training."""
-        arrays = [p.numpy() for p in self.params]
+        arrays = self.values()
         arrays[k] = np.asarray(new.numpy(), np_dtype(self.dtype))
         self.load(arrays)
 
@@ -172,13 +184,13 @@ class Arena:
 
     def segments(self) -> list[tuple[int, int, str]]:
         """(start, stop, role) of every part: what per-tensor rules (decay or not, trust ratios) are made from."""
-        return [(o, o + p.size, p.role) for o, p in zip(self.offsets, self.params, strict=True)]
+        return [(o, o + spec.size, role) for o, (spec, role) in zip(self.offsets, self.parts, strict=True)]
 
     def release(self) -> None:
         """Gives every parameter a tensor of its own again."""
-        values = [p.numpy() for p in self.params]
-        for p, v in zip(self.params, values, strict=True):
-            p.arena, p._tensor = None, tensor(v, name=p.name)
+        values = self.values()
+        for p in self.params:
+            p.arena, p._tensor = None, tensor(values[p.part], name=p.name)
 
 
 def carry(variables: Iterable[Variable]) -> None:

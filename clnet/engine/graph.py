@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +30,16 @@ class Node:
     spec: Spec
     leaf: int = -1
     stages: list[Any] | None = None
-    twin: Node | None = None
     waits: tuple[Node, ...] = ()
+    _twin: weakref.ref[Node] | None = None  # each of two is the other's: only weakly, or neither would ever go
+
+    @property
+    def twin(self) -> Node | None:
+        return None if self._twin is None else self._twin()
+
+    @twin.setter
+    def twin(self, other: Node) -> None:
+        self._twin = weakref.ref(other)
 
     @property
     def kind(self) -> str:

@@ -137,7 +137,7 @@ class Optimizer(Configured):
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
-        return Section(arena, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own, kind)
+        return Section(arena, arena.params, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own, kind)
 
     @property
     def arenas(self) -> list[Arena]:
@@ -150,7 +150,7 @@ class Optimizer(Configured):
     @property
     def parameters(self) -> list[Parameter]:
         """In the order that `apply` expects gradients in; frozen ones left out."""
-        return [p for a in self.arenas for p in a.params]
+        return [p for s in self.sections for p in s.params]
 
     def hyper(self, t: int) -> np.ndarray[Any, Any]:
         """The scalars of step t as one float32 vector: what a recorded step is fed."""
@@ -172,9 +172,9 @@ class Optimizer(Configured):
         more = {n: h[len(self._rates) + k] for k, n in enumerate(self.scalars(1))}
         at = 0
         flat = []
-        for arena in self.arenas:
-            flat.append(arena.pack(grads[at : at + len(arena.params)]))
-            at += len(arena.params)
+        for section in self.sections:
+            flat.append(section.arena.pack(grads[at : at + len(section.params)]))
+            at += len(section.params)
         flat, finite = scaling.unscaled(flat) if scaling is not None else (flat, None)
         for section, g in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), strict=True):
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)

@@ -45,9 +45,10 @@ Group.registry["Group"] = Group
 
 @dataclass(eq=False)
 class Section:
-    """One arena with what is peculiar to it: its state vectors, the number of its rate in the step's scalars, its decay, its kind."""
+    """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate in the step's scalars, decay, kind."""
 
     arena: Arena
+    params: list[Parameter]
     memory: dict[str, Variable]
     rate: int
     decay: float

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Callbacks:
 
     def __init__(self, callbacks: Any, trainer: Any) -> None:
         self.all = list(callbacks)
-        self.trainer = trainer
+        self._trainer = weakref.ref(trainer)
         for c in self.all:
             if not any(callable(getattr(c, event, None)) for event in EVENTS):
                 raise ConfigError(f"fit: expected callbacks with a method {', '.join(EVENTS)}; got {c!r}.")
@@ -65,7 +66,7 @@ class Callbacks:
             if method is None or id(c) in self._disabled:
                 continue
             try:
-                method(self.trainer, *arguments)
+                method(self._trainer(), *arguments)
             except Exception as error:
                 if not getattr(c, "display", False):
                     raise

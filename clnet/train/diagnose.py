@@ -20,10 +20,10 @@ def diagnose(trainer: Any, batch: Batch) -> str:
     """A sentence that names the first op of the step whose result is not finite though its inputs are, and its layer."""
     inputs, y = batch
     model = trainer.model
-    with eager(False), capture() as before, mode(model, True), trainer.steps.recording():
+    with eager(False), capture() as before, mode(model, True), trainer.steps.formulas.recording():
         try:
             leaves = [tensor(x, name=f"input {k}") for k, x in enumerate(inputs)]
-            _, loss = trainer.steps.outcome(leaves, tensor(y, name="the targets"))
+            _, loss = trainer.steps.formulas.outcome(leaves, tensor(y, name="the targets"))
             found = gradients(loss, [p.tensor for p in trainer.optimizer.parameters])
             marks = _marks(model)
             order = walk([loss, *found])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ class Loop:
     """
 
     def __init__(self, trainer: Any, batches: Batches, validation: Any, epochs: int, callbacks: Any, watched: bool, on_nan: str) -> None:
-        self.trainer, self.batches, self.validation = trainer, batches, validation
+        self._trainer = weakref.ref(trainer)  # which keeps its last loop: a cycle would keep the memory of both
+        self.steps, self.optimizer = trainer.steps, trainer.optimizer
+        self.batches, self.validation = batches, validation
         self.epochs, self.samples = epochs, len(batches.data)
         self.watched, self.on_nan = watched, on_nan
         self.epoch = self.batch = 0
@@ -42,7 +45,12 @@ class Loop:
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
         return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size, "samples": self.samples,
-                "metrics": self.trainer.steps.names, "precision": self.trainer.precision}
+                "metrics": self.steps.names, "precision": self.trainer.precision}
+
+    @property
+    def trainer(self) -> Any:
+        """Whose run it is; not for every step."""
+        return self._trainer()
 
     def run(self) -> None:
         """The epochs that are left. Ctrl-C ends them after the last whole step."""
@@ -63,10 +71,10 @@ class Loop:
             self.callbacks.call("on_train_end")
 
     def _begin(self) -> None:
-        steps = self.trainer.steps
+        steps = self.steps
         steps.begin()
         if self.on_nan != "ignore":
-            self.snapshot = Snapshot(state(self.trainer.model, self.trainer.optimizer, steps.scaling))
+            self.snapshot = Snapshot(state(self.trainer.model, self.optimizer, steps.scaling))
             self.snapshot.take()
         self.callbacks.call("on_train_begin")
 
@@ -75,7 +83,7 @@ class Loop:
         self._looked = started
         for batch in self.batches.epoch(self.epoch, self.batch):
             self.step(batch)
-            if self.trainer.steps.meter.filled == self.trainer.steps.meter.rows or self._due():
+            if self.steps.meter.filled == self.steps.meter.rows or self._due():
                 self.read()
                 self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": sum(row[0] for row in self.rows)})
             self.callbacks.batch_end()
@@ -87,7 +95,7 @@ class Loop:
 
     def step(self, batch: Batch) -> None:
         """One whole step: recorded if its shapes are new, then put to the device without a wait."""
-        steps, optimizer = self.trainer.steps, self.trainer.optimizer
+        steps, optimizer = self.steps, self.optimizer
         inputs, y = batch
         arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
         replay = steps.train.prepare(*arguments)
@@ -100,7 +108,7 @@ class Loop:
 
     def read(self) -> None:
         """Brings the losses since the last read to the host. Raises NonFiniteError, the model being as it was before the bad step."""
-        found = self.trainer.steps.meter.read()
+        found = self.steps.meter.read()
         self._looked = time.perf_counter()
         if len(found):
             with self.interrupts.hold():  # Ctrl-C during the wait above loses nothing; from here on the books must agree
@@ -108,7 +116,7 @@ class Loop:
 
     def _take(self, found: Any) -> None:
         if self.snapshot is not None:
-            bad = np.flatnonzero(self.trainer.steps.bad(found))
+            bad = np.flatnonzero(self.steps.bad(found))
             if len(bad) or not self.snapshot.finite():
                 self._not_finite(found, int(bad[0]) if len(bad) else len(found))
                 return
@@ -117,26 +125,26 @@ class Loop:
 
     def _keep(self, found: Any) -> None:
         """Puts the losses of the steps in the window into the books; the window and the table start anew."""
-        self.trainer.optimizer.t -= self.trainer.steps.left_out(found)
+        self.optimizer.t -= self.steps.left_out(found)
         for (_, y), row in zip(self.window, found, strict=True):
             self.rows.append((float(len(y)), *map(float, row)))
             self.trainer.history.steps.append(float(row[0]))
         self.window = []
-        self.trainer.steps.meter.filled = 0
+        self.steps.meter.filled = 0
 
     def means(self) -> dict[str, float]:
         """Of the running epoch, every sample counting once."""
         weights = [row[0] for row in self.rows]
         return {name: math.fsum(w * row[k + 1] for w, row in zip(weights, self.rows, strict=True)) / sum(weights) if weights else math.nan
-                for k, name in enumerate(self.trainer.steps.names)}
+                for k, name in enumerate(self.steps.names)}
 
     def _close(self, seconds: float, samples: float) -> None:
         """The end of an epoch: validation, its row of the history, callbacks."""
         logs = {"epoch": self.epoch + 1, **self.means()}
         if self.validation is not None:
             logs |= {f"val_{k}": v for k, v in self.trainer.evaluate(self.validation).items()}
-        optimizer = self.trainer.optimizer
-        if self.trainer.steps.scaling is not None and self.rows:
+        optimizer = self.optimizer
+        if self.steps.scaling is not None and self.rows:
             logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
         logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": samples / seconds}
         with self.interrupts.hold():
@@ -149,7 +157,7 @@ class Loop:
     def _not_finite(self, found: Any, bad: int) -> None:
         """Goes back to before the first bad step; stops there, or leaves that batch out and goes on."""
         window, self.window = self.window, []
-        first_step = self.trainer.optimizer.t - len(window)
+        first_step = self.optimizer.t - len(window)
         first_batch = self.batch - len(window)
         bad = self._rewind(window, first_step, first_batch, bad)
         self.window = window[:bad]
@@ -173,7 +181,7 @@ class Loop:
         def again(count: int, look: bool) -> int:
             assert self.snapshot is not None
             self.snapshot.restore()
-            self.trainer.optimizer.t, self.batch, self.trainer.steps.meter.filled = first_step, first_batch, 0
+            self.optimizer.t, self.batch, self.steps.meter.filled = first_step, first_batch, 0
             for k, batch in enumerate(window[:count]):
                 self.step(batch)
                 if look and not self.snapshot.finite():

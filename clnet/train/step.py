@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -59,25 +60,20 @@ def mode(model: Layer, training: bool) -> Iterator[None]:
         model.train(before)
 
 
-class Steps:
-    """The recorded functions of one (model, loss, metrics, optimizer). Each is planned once per batch shape and engine.
+class Formulas:
+    """What is recorded: the step, the evaluation and the forward of one (model, loss, metrics, optimizer).
 
     precision   of the recording: a name of clnet.autocast, or None for what the block around it says
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer,
-                 precision: str | None = None, scaling: LossScale | None = None) -> None:
+                 precision: str | None, scaling: LossScale | None) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
         self.precision, self.scaling = precision, scaling
         self.names = ["loss", *metrics]
         self.columns = [*self.names, *(("loss_scale", "skipped") if scaling else ())]
         self.meter, self.tested = Meter(len(self.columns)), Meter(len(self.names))
-        self.skipped = 0  # steps that were, as of the last read
-        self._hypers: list[Any] = []  # of the steps since then
-        self.train = Recorded(self._train, "training step")
-        self.test = Recorded(self._test, "evaluation step")
-        self.forward = Recorded(self._forward, "forward")
 
     def recording(self) -> Any:
         """The block in which the model and its gradient are recorded."""
@@ -89,7 +85,7 @@ class Steps:
         with autocast(None):
             return output, sum(self.model.auxiliary(), self.loss(output, y))
 
-    def _train(self, *arguments: Any) -> tuple[()]:
+    def train(self, *arguments: Any) -> tuple[()]:
         *inputs, y, h = arguments
         scaling, before = self.scaling, [(v, v.tensor) for v in self._buffers()] if self.scaling else []
         with self.recording():
@@ -108,7 +104,7 @@ class Steps:
     def _buffers(self) -> list[Variable]:
         return [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
 
-    def _test(self, *arguments: Any) -> tuple[()]:
+    def test(self, *arguments: Any) -> tuple[()]:
         *inputs, y, row = arguments
         with no_tape(), mode(self.model, False), self.recording():
             output = wide(self.model(*inputs))
@@ -116,9 +112,36 @@ class Steps:
                 self.tested.write([self.loss(output, y), *(m(output, y) for m in self.metrics.values())], row)
         return ()
 
-    def _forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any) -> Any:
         with no_tape(), mode(self.model, False), self.recording():
             return wide(self.model(*inputs))
+
+    def _hyper(self, h: Any) -> Any:
+        if self.scaling is None:
+            return h
+        rows = self.meter.rows
+        table = h[: h.size - 2].reshape(rows, (h.size - 2) // rows)
+        mine = F.equal(F.arange(n=rows, dtype="float32").reshape(-1, 1), self.scaling.skipped - h[h.size - 2])
+        return F.sum(F.where(mine, table, 0.0), 0)
+
+
+class Steps:
+    """The recorded functions of one (model, loss, metrics, optimizer). Each is planned once per batch shape and engine.
+
+    They refer to `formulas`, never back to this: a cycle would hold the model's memory until Python looks for cycles.
+    """
+
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer,
+                 precision: str | None = None, scaling: LossScale | None = None) -> None:
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling)
+        self.metrics, self.optimizer, self.scaling = metrics, optimizer, scaling
+        self.names, self.columns = formulas.names, formulas.columns
+        self.meter, self.tested = formulas.meter, formulas.tested
+        self.skipped = 0  # steps that were, as of the last read
+        self._hypers: list[Any] = []  # of the steps since then
+        self.train = Recorded(formulas.train, "training step")
+        self.test = Recorded(formulas.test, "evaluation step")
+        self.forward = Recorded(formulas.forward, "forward")
 
     # --- what changes from step to step
     def arguments(self, t: int, row: int) -> np.ndarray[Any, Any]:
@@ -135,14 +158,6 @@ class Steps:
         table = np.zeros((self.meter.rows, self._hypers[0].size), np.float32)
         table[: row + 1] = self._hypers[row::-1]
         return np.append(table, np.array([self.skipped, row], np.float32))
-
-    def _hyper(self, h: Any) -> Any:
-        if self.scaling is None:
-            return h
-        rows = self.meter.rows
-        table = h[: h.size - 2].reshape(rows, (h.size - 2) // rows)
-        mine = F.equal(F.arange(n=rows, dtype="float32").reshape(-1, 1), self.scaling.skipped - h[h.size - 2])
-        return F.sum(F.where(mine, table, 0.0), 0)
 
     def left_out(self, found: np.ndarray[Any, Any]) -> int:
         """How many of the steps of these rows of the meter were; the rows count as read from then on."""
@@ -179,9 +194,10 @@ class Snapshot:
     def __init__(self, variables: dict[str, Variable]) -> None:
         self.variables = list(variables.values())
         self.copies = [Variable(np.zeros(v.shape, np.dtype(v.dtype)), f"copy of {v.name}") for v in self.variables]
-        self._take = Recorded(lambda: self._copy(self.variables, self.copies), "take snapshot")
-        self._restore = Recorded(lambda: self._copy(self.copies, self.variables), "restore snapshot")
-        self._finite = Recorded(self._check, "finite")
+        # Not of self, which has them: a cycle would hold the copies until Python looks for cycles.
+        self._take = Recorded(functools.partial(self._copy, self.variables, self.copies), "take snapshot")
+        self._restore = Recorded(functools.partial(self._copy, self.copies, self.variables), "restore snapshot")
+        self._finite = Recorded(functools.partial(self._sum, self.variables), "finite")
 
     @staticmethod
     def _copy(source: list[Variable], target: list[Variable]) -> tuple[()]:
@@ -189,8 +205,9 @@ class Snapshot:
             t.assign(s.tensor)
         return ()
 
-    def _check(self) -> Tensor:
-        floats = [v.tensor for v in self.variables if v.dtype.startswith(("float", "bfloat"))]
+    @staticmethod
+    def _sum(variables: list[Variable]) -> Tensor:
+        floats = [v.tensor for v in variables if v.dtype.startswith(("float", "bfloat"))]
         total = F.zeros((), "float32")
         for t in floats:
             total = total + F.sum(t - t).astype("float32")  # 0, or NaN where t holds NaN or infinity

@@ -75,7 +75,7 @@ def test_losses_follow_those_of_the_rounding_oracle(kind: str, device: Any) -> N
 def updates_of_a_step(trainer: Trainer, x: Any, y: Any) -> list[Any]:
     """What the next training step of the trainer would assign, recorded only."""
     with eager(False), capture() as before:
-        trainer.steps._train(*map(as_tensor, (x, y, trainer.steps.arguments(trainer.optimizer.t, 0))))
+        trainer.steps.formulas.train(*map(as_tensor, (x, y, trainer.steps.arguments(trainer.optimizer.t, 0))))
         roots = [v.tensor for v in before]
     for v, old in before.items():
         v._tensor = old
