@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -14,6 +15,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from .errors import ClnetError, ConfigError
 from .names import ending
+from .state import changed
 
 CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
 LIMIT = 1 << 20  # [bytes] a larger JSON text is not a configuration
@@ -55,6 +57,7 @@ class Configured:
     spec_name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
     abstract: ClassVar[bool] = True
+    recorded: ClassVar[bool] = True  # whether fields are part of what is recorded; else they are asked at every step
 
     if TYPE_CHECKING:  # the constructor is made from the fields
 
@@ -68,6 +71,9 @@ class Configured:
         for name, none in (("aliases", ()), ("spec_name", "")):  # a variant must not answer to its base's names
             if name not in cls.__dict__:
                 setattr(cls, name, none)
+        if "__init__" in cls.__dict__:
+            raise ConfigError(f"{cls.__name__}: expected a class without __init__, which its fields make; got one; write `size: int = positive(doc=...)` "
+                              f"for each argument, and what the constructor did in {'setup(self, new)' if hasattr(cls, 'setup') else 'validate(self)'}.")
         checked(config=CONFIG, eq=False, repr=False)(cls)  # type: ignore[call-overload]
         build = cls.__init__
 
@@ -81,12 +87,44 @@ class Configured:
             except RecursionError:
                 raise ConfigError(f"{type(self).__name__}: expected values nested at most {DEPTH} deep.") from None
 
+            vars(self)["_checked"] = True
+
         init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
         cls.__init__ = init  # type: ignore[method-assign]
         if Configured not in cls.__bases__ and not cls.__name__.startswith("_"):
             cls.registry[cls.__name__] = cls
 
     def __post_init__(self) -> None:
+        self.check_fields()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self).__dataclass_fields__ and "_checked" in vars(self):  # type: ignore[attr-defined]
+            self._change(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def _change(self, name: str, value: Any) -> None:
+        """Another value for a field, checked as the constructor checks it. ConfigError where the old one is already built in."""
+        who, value, fields, trial = type(self).__name__, _frozen(value), copy.copy(self), copy.copy(self)
+        try:
+            type(self).__pydantic_validator__.validate_assignment(fields, name, value)  # type: ignore[attr-defined]
+        except pydantic.ValidationError as error:
+            raise ConfigError(_sentence(type(self), error)) from None
+        vars(trial).pop("_checked")
+        setattr(trial, name, getattr(fields, name))
+        trial.check_fields()
+        if self.fixed(name):
+            raise ConfigError(f"{who}: expected {name} to stay {getattr(self, name)!r}, which it was built with; got {value!r}; make another: {trial!r}.")
+        object.__setattr__(self, name, getattr(trial, name))
+        if self.recorded:
+            changed()
+
+    def fixed(self, name: str) -> bool:
+        """Whether the field can no longer change, because something was made of it."""
+        return False
+
+    def check_fields(self) -> None:
+        """Raises ConfigError where a required field is missing, a choice is none of the options, or `validate` says so."""
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             extra = getattr(f.default, "json_schema_extra", None) or {}
             value = getattr(self, f.name)

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import dialects, model_io
-from .config import field, parse_json
-from .engine import switch
-from .engine.device import select
-from .engine.record import infer
-from .errors import ConfigError, DTypeError, ShapeError
-from .layers.base import Layer, Symbolic
+import numpy as np
+
+from .config import field
+from .errors import ConfigError
+from .graph_model import Graph, Input, Model, Node
+from .layers.base import Layer
 from .layers.fields import Child
 from .layers.shape import Input as InputLayer
-from .layers.utility import Add, Multiply
 from .model_io import load
-from .optimizers.base import Optimizer
-from .schema import nodes
-from .spec import Spec, dtype_name
-from .state import carry
-from .summary import Summary, summarize
-from .tensor import walk
+from .network import _Network, apply
+from .spec import Spec
 
 __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
-
-NODE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
-TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
-
-
-class _Network(Layer):
-    """What every model can do, besides what layers can. Shapes given to it are those of one sample, without the batch."""
-
-    def build(self, *shapes: Sequence[int], dtype: str = "float32") -> Any:
-        """Binds all sizes that were left out; nothing runs. Returns the model. Raises ShapeError where layers do not fit."""
-        infer(self, [Spec((TRIAL, *s), dtype) for s in shapes])
-        return self
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """The configuration; `from_json` makes a model with the same structure (and new values) of it."""
-        return json.dumps(self.config(), indent=indent)
-
-    @classmethod
-    def from_json(cls, text: str) -> Any:
-        """The model that a text describes, in these words or those of `clnet.dialects`. ConfigError has the path of what is wrong: $.nodes[2].layer.eps."""
-        return Layer.from_config(dialects.own(parse_json(text, "model")))
-
-    def specs_of_inputs(self) -> list[Spec | None]:
-        """Shape and dtype of one sample of every input, None where the configuration does not say."""
-        return [None]
-
-    def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
-        """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer (Adam if none is given)."""
-        return summarize(self, [Spec((batch, *s), dtype) for s in shapes], optimizer)
-
-    def use(self, device: Any = None) -> Any:
-        """Goes on with another engine: "numpy", "opencl", or anything `clnet.use` takes. Returns the model.
-
-        Weights, buffers, random counters and, once it trains, the optimizer's state are carried over to the last bit. What runs afterwards
-        runs there, other models' work too. Raises NoDeviceError, and nothing has changed.
-        """
-        chosen, _ = select(device)
-        carry(model_io.held(self))
-        switch(chosen)
-        return self
-
-    def save(self, path: str | Path) -> None:
-        """Configuration and values in one safetensors file, atomically. Raises CheckpointError, ConfigError where sizes are open."""
-        model_io.save(self, path)
-
-    def load(self, path: str | Path) -> Any:
-        """Values from a file that `save` wrote of a model with this structure. Raises CheckpointError. Returns the model."""
-        model_io.load_into(self, path)
-        return self
 
 
 def _variadic(cls: type) -> type:
@@ -103,7 +43,7 @@ class Sequential(_Network):
 
     def forward(self, *inputs: Any) -> Any:
         for k, layer in enumerate(self.layers):
-            inputs = _apply(f"layers.{k}", layer, inputs)
+            inputs = apply(f"layers.{k}", layer, inputs)
         return inputs[0] if len(inputs) == 1 else inputs
 
     def config(self) -> dict[str, Any]:
@@ -116,264 +56,57 @@ class Sequential(_Network):
         first = self.layers[0]
         return [Spec(first.shape, first.dtype) if isinstance(first, InputLayer) else None]
 
+    # --- as a list
+    def fixed(self, name: str) -> bool:
+        return False
+
+    def _become(self, layers: Iterable[Layer]) -> None:
+        self.layers = tuple(layers)
+        self.train(self.training)
+
     def __len__(self) -> int:
         return len(self.layers)
 
-    def __getitem__(self, k: int) -> Layer:
-        return self.layers[k]
+    def __getitem__(self, k: Any) -> Any:
+        """Layer k; of a slice a Sequential with the same layers, not copies."""
+        if isinstance(k, slice):
+            return type(self)(layers=self.layers[k]).train(self.training)
+        return self.layers[self._number(k)]
 
+    def __setitem__(self, k: Any, layer: Any) -> None:
+        """Puts another layer in place k. What was recorded is recorded again; shapes are checked at the next call."""
+        layers = list(self.layers)
+        layers[k if isinstance(k, slice) else self._number(k)] = layer
+        self._become(layers)
 
-def _apply(name: str, layer: Layer, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """layer(*inputs) as a tuple; errors say which layer it was."""
-    try:
-        out = layer(*inputs)
-    except (ShapeError, DTypeError) as error:
-        raise type(error)(f"{name}: {error}") from None
-    except TypeError as error:
-        if len(inputs) == 1:
-            raise
-        raise ShapeError(f"{name}: expected inputs that {type(layer).__name__} takes; got {len(inputs)} ({error}).") from None
-    return out if isinstance(out, tuple) else (out,)
+    def __delitem__(self, k: Any) -> None:
+        layers = list(self.layers)
+        del layers[k if isinstance(k, slice) else self._number(k)]
+        self._become(layers)
 
+    def _number(self, k: Any) -> int:
+        if not isinstance(k, (int, np.integer)):
+            raise ConfigError(f"Sequential: expected the number of a layer, or a slice; got {k!r}; write model[0] or model[:2].")
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"Sequential: expected the number of a layer in [{-len(self)}, {len(self)}); got {k}.")
+        return int(k)
 
-@dataclass(frozen=True)
-class Node:
-    """One use of a layer in a Graph: `inputs` are names of inputs or nodes; "lstm:1" is the second output of node "lstm"."""
+    def append(self, layer: Layer) -> Any:
+        """One more layer at the end. Returns the model."""
+        return self.insert(len(self), layer)
 
-    name: str
-    layer: Any
-    inputs: tuple[str, ...]
-
-
-class Graph(_Network):
-    """values[node] = layer(values of its inputs), node after node; y = values[outputs]
-
-    inputs    {name: shape of a sample, or None, or {"shape": …, "dtype": …}}, in the order in which the model is called with them
-    nodes     Node, (name, layer, input or inputs), or {"name", "layer", "inputs"}; in place of a layer the name of a node whose layer is shared
-    outputs   names of what is returned, a tuple where there are several
-    Raises ConfigError for names unknown or used twice, cycles, outputs that do not exist.
-    """
-
-    aliases = ("graph", "GraphModel")
-    inputs: dict[str, Any] = field(doc="name of every input and the shape of one sample of it, or null", min_length=1)
-    nodes: tuple[Any, ...] = field(doc="layers with their names and inputs", min_length=1)
-    outputs: tuple[str, ...] = field(doc="names of the results", min_length=1)
-
-    def validate(self) -> None:
-        self.specs = {name: _input_spec(name, value) for name, value in self.inputs.items()}
-        self.inputs = {name: _plain_spec(spec) for name, spec in self.specs.items()}
-        self.nodes = _shared(tuple(_node(n, f"nodes[{k}]") for k, n in enumerate(self.nodes)))
-        self.order = _order(self.specs, self.nodes, self.outputs)
-
-    def specs_of_inputs(self) -> list[Spec | None]:
-        return list(self.specs.values())
-
-    def children(self) -> dict[str, Layer]:
-        found: dict[str, Layer] = {}
-        for node in self.nodes:
-            if not any(node.layer is known for known in found.values()):
-                found[node.name] = node.layer
-        return found
-
-    def build(self, *shapes: Sequence[int], dtype: str = "float32") -> Any:
-        """Binds all sizes that were left out, by these shapes or by those of the inputs."""
-        known = list(self.specs.values())
-        if not shapes and None in known:
-            raise ConfigError("Graph.build: expected a shape for every input; got inputs without one; pass them to build.")
-        specs = [Spec(tuple(s), dtype) for s in shapes] or [s for s in known if s is not None]
-        infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in specs])
+    def insert(self, k: int, layer: Layer) -> Any:
+        """A layer before layer k. Returns the model."""
+        self._become((*self.layers[:k], layer, *self.layers[k:]))
         return self
 
-    def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
-        if shapes or None in self.specs.values():
-            return super().summary(*shapes, batch=batch, dtype=dtype, optimizer=optimizer)
-        return summarize(self, [Spec((batch, *s.shape), s.dtype) for s in self.specs.values() if s is not None], optimizer)
+    def extend(self, layers: Iterable[Layer]) -> Any:
+        """More layers at the end. Returns the model."""
+        self._become((*self.layers, *layers))
+        return self
 
-    def forward(self, *inputs: Any) -> Any:
-        if len(inputs) != len(self.inputs):
-            raise ShapeError(f"Graph: expected {len(self.inputs)} inputs ({', '.join(self.inputs)}); got {len(inputs)}.")
-        values: dict[str, tuple[Any, ...]] = {name: (x,) for name, x in zip(self.inputs, inputs, strict=True)}
-        for node in self.order:
-            values[node.name] = _apply(node.name, node.layer, tuple(_pick(values, i) for i in node.inputs))
-        found = tuple(_pick(values, o) for o in self.outputs)
-        return found[0] if len(found) == 1 else found
-
-    def config(self) -> dict[str, Any]:
-        first: dict[int, str] = {}
-        nodes = []
-        for node in self.nodes:
-            shared = first.setdefault(id(node.layer), node.name)
-            nodes.append({"name": node.name, "layer": node.layer.config() if shared == node.name else shared, "inputs": list(node.inputs)})
-        return {"type": type(self).__name__, "inputs": self.inputs, "nodes": nodes, "outputs": list(self.outputs)}
-
-    @classmethod
-    def schema(cls) -> dict[str, Any]:
-        found = super().schema()
-        found["properties"]["nodes"] |= nodes()
+    def pop(self, k: int = -1) -> Layer:
+        """Takes layer k out and returns it."""
+        found: Layer = self[k]
+        del self[k]
         return found
-
-    @classmethod
-    def read_field(cls, name: str, value: Any, path: str) -> Any:
-        if name == "inputs":
-            return value
-        if name != "nodes" or not isinstance(value, list):
-            return super().read_field(name, value, path)
-        for k, node in enumerate(value):
-            if not isinstance(node, dict) or (unknown := set(node) - {"name", "layer", "inputs"}) or len(node) != 3:
-                extra = f"; got {sorted(unknown)[0]!r}" if isinstance(node, dict) and unknown else ""
-                raise ConfigError(f'{path}[{k}]: expected an object with "name", "layer" and "inputs"{extra}.')
-        return [{**node, "layer": super(Graph, cls).read_field("layer", node["layer"], f"{path}[{k}].layer")} for k, node in enumerate(value)]
-
-
-# --- what a graph is made of
-def _input_spec(name: str, value: Any) -> Spec | None:
-    dtype = "float32"
-    if isinstance(value, Spec):
-        value, dtype = value.shape, value.dtype
-    elif isinstance(value, dict):
-        value, dtype = value.get("shape"), value.get("dtype", "float32")
-    if value is None and dtype == "float32":
-        return None
-    if not isinstance(value, (list, tuple)) or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in value):
-        raise ConfigError(f"Graph: expected the shape of a sample for input {name!r}, sizes of at least 1, or None; got {value!r}.")
-    return Spec(tuple(value), dtype_name(dtype))
-
-
-def _plain_spec(spec: Spec | None) -> Any:
-    if spec is None:
-        return None
-    return list(spec.shape) if spec.dtype == "float32" else {"shape": list(spec.shape), "dtype": spec.dtype}
-
-
-def _node(value: Any, path: str) -> Node:
-    if isinstance(value, dict) and set(value) == {"name", "layer", "inputs"}:
-        value = (value["name"], value["layer"], value["inputs"])
-    elif isinstance(value, Node):
-        value = (value.name, value.layer, value.inputs)
-    if not isinstance(value, tuple) or len(value) != 3:
-        raise ConfigError(f"Graph.{path}: expected (name, layer, inputs); got {value!r}.")
-    name, layer, inputs = value
-    inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs) if isinstance(inputs, (tuple, list)) else inputs
-    if not isinstance(name, str) or not NODE_NAME.match(name):
-        raise ConfigError(f"Graph.{path}.name: expected a name of letters, digits, '_' and '-'; got {name!r}.")
-    if not isinstance(layer, (Layer, str)):
-        raise ConfigError(f"Graph.{path}.layer: expected a layer, or the name of a node that shares its own; got {layer!r}.")
-    if not isinstance(inputs, tuple) or not inputs or not all(isinstance(i, str) for i in inputs):
-        raise ConfigError(f"Graph.{path}.inputs: expected names of inputs or nodes; got {inputs!r}.")
-    return Node(name, layer, inputs)
-
-
-def _shared(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Names in place of layers are looked up."""
-    layers = {n.name: n.layer for n in nodes if isinstance(n.layer, Layer)}
-    for k, n in enumerate(nodes):
-        if isinstance(n.layer, str) and n.layer not in layers:
-            raise ConfigError(f"Graph.nodes[{k}].layer: expected a node with a layer of its own ({', '.join(layers)}); got {n.layer!r}.")
-    return tuple(n if isinstance(n.layer, Layer) else Node(n.name, layers[n.layer], n.inputs) for n in nodes)
-
-
-def _order(inputs: dict[str, Any], nodes: tuple[Node, ...], outputs: tuple[str, ...]) -> list[Node]:
-    """Nodes after what they read, otherwise as they are written. Raises ConfigError."""
-    names = list(inputs) + [n.name for n in nodes]
-    if twice := next((n for k, n in enumerate(names) if n in names[:k]), None):
-        raise ConfigError(f"Graph: expected every name once; got {twice!r} twice.")
-    for who, wanted in [*((f"node {n.name!r}", n.inputs) for n in nodes), ("outputs", outputs)]:
-        for w in wanted:
-            if _base(w) not in names:
-                raise ConfigError(f"Graph: expected names of inputs or nodes ({', '.join(names)}) in {who}; got {w!r}.")
-    ready, order, left = set(inputs), [], list(nodes)
-    while left:
-        found = next((n for n in left if all(_base(i) in ready for i in n.inputs)), None)
-        if found is None:
-            raise ConfigError(f"Graph: expected no cycle; got one through {', '.join(n.name for n in left)}.")
-        ready.add(found.name)
-        order.append(found)
-        left.remove(found)
-    return order
-
-
-def _base(reference: str) -> str:
-    name, _, number = reference.partition(":")
-    return name if not number or number.isdecimal() else reference
-
-
-def _pick(values: dict[str, tuple[Any, ...]], reference: str) -> Any:
-    name, _, number = reference.partition(":")
-    found = values[name]
-    if number and int(number) >= len(found):
-        raise ShapeError(f"Graph: expected one of the {len(found)} outputs of {name!r}; got {reference!r}.")
-    return found[int(number or 0)]
-
-
-# --- wiring by calling
-class Symbol(Symbolic):
-    """A value of a model that is being written down: what `Input` gives and what layers called with one return."""
-
-    def __init__(self, spec: Spec | None, layer: Layer | None = None, parents: tuple[Symbol, ...] = (), use: Any = None, output: int = 0,
-                 name: str = "") -> None:
-        self.spec, self.layer, self.parents, self.use, self.output, self.name = spec, layer, parents, use, output, name
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """Of one sample; None where the input's was not given."""
-        return self.spec.shape if self.spec else None
-
-    def __repr__(self) -> str:
-        return f"<Symbol {self.name or type(self.layer).__name__} {self.spec or 'of unknown shape'}>"
-
-    def __add__(self, other: Any) -> Any: return Add()(self, other)
-    def __mul__(self, other: Any) -> Any: return Multiply()(self, other)
-    __radd__, __rmul__ = __add__, __mul__
-
-    def wire(self, layer: Layer, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Notes the call of a layer; where the shapes are known it is tried at once, so that an error shows up at its line."""
-        if named:
-            raise ConfigError(f"{type(layer).__name__}: expected inputs by position in a model being wired; got {', '.join(named)} by name.")
-        if not all(isinstance(i, Symbol) for i in inputs):
-            raise ConfigError(f"{type(layer).__name__}: expected values of the model being wired; got {[i for i in inputs if not isinstance(i, Symbol)]!r}.")
-        specs: list[Spec | None] = [None]
-        if all(i.spec is not None for i in inputs):
-            found = infer(layer, [Spec((TRIAL, *i.spec.shape), i.spec.dtype) for i in inputs])
-            specs = [Spec(s.shape[1:], s.dtype) if s.shape[:1] == (TRIAL,) else None for s in found]  # a state may have its batch elsewhere
-        use = object()
-        made = tuple(Symbol(s, layer, inputs, use, k) for k, s in enumerate(specs))
-        return made[0] if len(made) == 1 else made
-
-
-def Input(shape: Sequence[int] | None = None, dtype: str = "float32", name: str = "") -> Symbol:
-    """An input of a model: shape of one sample (None: not known yet)."""
-    return Symbol(None if shape is None else Spec(tuple(shape), dtype_name(dtype)), name=name)
-
-
-def Model(inputs: Any, outputs: Any) -> Graph:
-    """The Graph between symbols: `x = Input((8,)); h = Dense(out_features=4)(x); Model([x], [h])`. Raises ConfigError."""
-    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    for s in (*inputs, *outputs):
-        if not isinstance(s, Symbol):
-            raise ConfigError(f"Model: expected what Input gave and layers returned; got {s!r}.")
-    names: dict[int, str] = {}
-    used: set[str] = set()
-    for s in inputs:
-        names[id(s)] = _fresh(s.name or "input", used)
-    nodes: list[Node] = []
-    by_use: dict[int, str] = {}
-    for s in walk(outputs, lambda s: id(s) in names, attrgetter("parents")):
-        if id(s) in names:
-            continue
-        if s.layer is None:
-            raise ConfigError(f"Model: expected all inputs in the list; got results that depend on {s!r} too.")
-        if id(s.use) not in by_use:
-            by_use[id(s.use)] = _fresh(type(s.layer).__name__.lower(), used)
-            nodes.append(Node(by_use[id(s.use)], s.layer, tuple(names[id(p)] for p in s.parents)))
-        names[id(s)] = by_use[id(s.use)] + (f":{s.output}" if s.output else "")
-    return Graph(inputs={names[id(s)]: s.spec for s in inputs}, nodes=nodes, outputs=[names[id(s)] for s in outputs])
-
-
-def _fresh(name: str, used: set[str]) -> str:
-    k = 2
-    wanted = name
-    while name in used:
-        name, k = f"{wanted}{k}", k + 1
-    used.add(name)
-    return name

@@ -20,7 +20,19 @@ from .op import OPS
 from .spec import Spec, np_dtype
 from .tensor import Operators, Tensor, as_tensor, on_flush, tensor
 
+_structure = 0
 ALIGN = 128  # elements: 512 bytes of float32, which every device's alignment divides
+
+
+def changed() -> None:
+    """A field of something that is in use is another: what was recorded with it has to be recorded again."""
+    global _structure
+    _structure += 1
+
+
+def structure() -> int:
+    """A number that is another after every `changed`."""
+    return _structure
 
 
 class _Pending(threading.local):

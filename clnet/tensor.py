@@ -108,11 +108,12 @@ class Operators:
         t = as_tensor(self)
         if engine is not None:
             return engine.values([t])[0]
+        home = t.home or _engine()
         if t.value is None:
-            if (value := _engine().on_host(t)) is not None:
+            if (value := home.on_host(t)) is not None:
                 return value  # type: ignore[no-any-return]
             realize(t)
-        return _engine().values([t])[0]  # type: ignore[no-any-return]
+        return home.values([t])[0]  # type: ignore[no-any-return]
 
     def realize(self) -> Any:
         """Runs what is needed, leaves the value on the device."""
@@ -138,7 +139,7 @@ _ages = itertools.count()
 class Tensor(Operators):
     """A node of the recorded graph. Leaves hold a host array, storage on an engine, or (placeholders) neither."""
 
-    __slots__ = ("__weakref__", "age", "attrs", "inputs", "name", "op", "spec", "storage", "value")
+    __slots__ = ("__weakref__", "age", "attrs", "home", "inputs", "name", "op", "spec", "storage", "value")
     spec: Spec
 
     def __init__(self, op: Op | None, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec,
@@ -146,6 +147,7 @@ class Tensor(Operators):
         self.op, self.inputs, self.attrs, self.spec = op, inputs, attrs, spec
         self.value, self.storage, self.name = value, storage, name
         self.age = next(_ages)
+        self.home: Any = None  # the engine that is to compute it; None: the one in use
 
     def __repr__(self) -> str:
         what = self.op.name if self.op else (self.name or "leaf")
@@ -219,6 +221,10 @@ def record_as_given(op: Op, tensors: tuple[Tensor, ...], attrs: dict[str, Any]) 
         formula: Tensor = op.define(*tensors, **attrs)
         return formula
     t = Tensor(op, tensors, attrs, spec)
+    t.home = _state.home
+    if t.home is None:
+        for i in tensors:
+            t.home = t.home or i.home
     if _state.log is not None:
         _state.log.append(t)
     if _state.eager:
@@ -257,9 +263,16 @@ def on_flush(hook: Callable[[], list[Any]]) -> None:
 
 
 def realize(*roots: Any) -> None:
-    """Runs the graph under the roots, and all updates of variables recorded so far, in one plan on the current engine."""
+    """Runs the graph under the roots, and all updates of variables recorded so far, in one plan on the current engine.
+
+    What a model computed that was told to `use` a device runs there, in a plan of its own.
+    """
     variables = [v for hook in _before_flush for v in hook()]
-    _engine().run([*(as_tensor(r) for r in roots), *(v.tensor for v in variables)])
+    wanted: dict[Any, list[Tensor]] = {}
+    for t in (*map(as_tensor, roots), *(v.tensor for v in variables)):
+        wanted.setdefault(t.home, []).append(t)
+    for home, tensors in wanted.items():
+        (home or _engine()).run(tensors)
     for v in variables:
         v.settle()
 
@@ -287,6 +300,7 @@ def evaluate_formula(define: Callable[..., Any], arrays: Sequence[Any], attrs: d
 
 class _State(threading.local):
     eager = False
+    home: Any = None
     log: list[Tensor] | None = None
 
 
@@ -303,6 +317,16 @@ def recorded() -> Iterator[list[Tensor]]:
         inner, _state.log = _state.log, outer
         if outer is not None:
             outer.extend(inner or ())
+
+
+@contextlib.contextmanager
+def homed(engine: Any) -> Iterator[None]:
+    """What is recorded inside, and what is made of it later, is computed by this engine, whichever is in use then."""
+    before, _state.home = _state.home, engine
+    try:
+        yield
+    finally:
+        _state.home = before
 
 
 @contextlib.contextmanager

@@ -47,17 +47,6 @@ def use(device: Any = None) -> Any:
     return chosen
 
 
-def switch(device: Any = None) -> Any:
-    """As `use`; within `on(...)`, which goes before the default, for the rest of that block alone."""
-    if _local.engine is None:
-        return use(device)
-    from .device import select
-
-    chosen, _ = select(device)
-    _local.engine = engine_for(chosen)
-    return chosen
-
-
 def current() -> Any:
     """The engine in use: the innermost `on(...)` of this thread, else the default."""
     if _local.engine is not None:

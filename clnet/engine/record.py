@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..precision import current_precision, stored_dtype
 from ..spec import Spec, dtype_name, np_dtype
-from ..state import Variable, capture
+from ..state import Variable, capture, structure
 from ..tensor import Tensor, as_tensor, eager, placeholder, realize, walk
 from . import current
 from . import graph as graphs
@@ -25,11 +25,14 @@ class Recorded:
 
     The first call with new input shapes or dtypes records and plans; later ones upload the inputs and replay. On an
     engine without plans (NumPy) every call evaluates the recorded graph. Raises what fn raises, when it records.
+    A layer as fn is recorded for training and for evaluation; of any other fn what it finds when it is recorded counts, save that a changed
+    field of a layer, loss or optimizer has everything recorded again.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str = "") -> None:
         self.fn, self.name = fn, name or getattr(fn, "__name__", "step")
         self.replays: dict[Any, Any] = {}
+        self.structure = structure()
 
     def __call__(self, *inputs: Any) -> Any:
         return self.prepare(*inputs)(*inputs)
@@ -38,7 +41,9 @@ class Recorded:
         """The replay for inputs like these, recorded, planned and built if it was not; nothing runs yet."""
         engine = current()
         specs = tuple(_spec(i) for i in inputs)
-        key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype())
+        if self.structure != structure():
+            self.structure, self.replays = structure(), {}
+        key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype(), getattr(self.fn, "training", None))
         if key not in self.replays:
             replay = Replay if isinstance(engine, OpenCLEngine) else Evaluation
             self.replays[key] = replay(self.fn, specs, engine)

@@ -102,9 +102,16 @@ class Layer(Configured):
         return [n for n in dict.fromkeys(names) if getattr(self, n, 0) is None]
 
     def _setup(self) -> None:
+        checked = vars(self).pop("_checked", None)  # setup may complete its own fields
         self.setup(New(type(self).__name__))
+        if checked:
+            self._checked = True
         self.built = True
         self.train(self.training)
+
+    def fixed(self, name: str) -> bool:
+        """Whether parameters, or layers inside, were made of the fields; layers without any take a change."""
+        return self.built and bool(self.children() or any(isinstance(v, Variable) for v in vars(self).values()))
 
     def bind(self, *shapes: tuple[int, ...]) -> None:
         """Binds the sizes that were left out to those of the input shapes. Raises ShapeError where they contradict a field."""
@@ -125,7 +132,7 @@ class Layer(Configured):
             return
         want = getattr(self, axis)
         if want is None:
-            setattr(self, axis, n)
+            vars(self)[axis] = n
         elif isinstance(want, int) and want != n:
             raise ShapeError(f"{type(self).__name__}: {axis} is {want}; got {n} in an input of shape {shape}; signature: {self.signature}")
 

@@ -39,7 +39,7 @@ class Activation(Layer):
 
     spec_name = "ActivationLayer"
     aliases = ("activation",)
-    name: str = field(doc="name of the function, or the function")
+    name: Act = field(doc="name of the function, or the function")
     params: dict[str, float] | None = field(None, doc="parameters of the function by name")
     examples = [(dict(name="relu"), [(3, 7)]), (dict(name="gelu"), [(3, 7)]), (dict(name="leaky_relu", params={"slope": 0.2}), [(3, 7)]),
                 (dict(name="softmax", params={"temperature": 2.0}), [(3, 7)])]
@@ -50,7 +50,8 @@ class Activation(Layer):
             raise ConfigError(f"Activation(name={self.name!r}): expected params among {', '.join(known) or 'none'}; got {', '.join(unknown)}.")
 
     def _function(self) -> Any:
-        return {"softmax": softmax, "log_softmax": log_softmax}.get(self.name) or activation(self.name)
+        with_axis = {"softmax": softmax, "log_softmax": log_softmax}
+        return with_axis[self.name] if self.name in with_axis else activation(self.name)
 
     def forward(self, x: Any) -> Any:
         whole = {k: int(v) if k == "axis" else v for k, v in (self.params or {}).items()}

@@ -59,6 +59,9 @@ class Loss(Configured):
         """What is trained in the loss itself, by name; a Trainer gives it to the optimizer beside the model's, and keeps it in checkpoints."""
         return {v.name or name: v for name, v in vars(self).items() if isinstance(v, Parameter)}
 
+    def fixed(self, name: str) -> bool:
+        return bool(self.variables())
+
     def parameters(self) -> list[Parameter]:
         """What optimizers see."""
         return list(self.variables().values())

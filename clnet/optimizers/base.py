@@ -53,6 +53,7 @@ class Scalars(dict[str, Any]):
 class Optimizer(Configured):
     """Base of optimizers: `lr` is a number or a Schedule; `clip_value`, then `clip_norm` bound the gradient first."""
 
+    recorded = False
     state: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
     lr: float | Schedule = field(0.01, doc="learning rate, or a schedule of it by step")
@@ -61,16 +62,23 @@ class Optimizer(Configured):
     maximize: bool = field(False, doc="whether steps go up", kw_only=True)
     groups: tuple[Group, ...] = field((), doc="parameters with a rate or decay of their own, or frozen", kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_fields(self) -> None:
+        super().check_fields()
         if not isinstance(self.lr, Schedule) and not self.lr >= 0:
             raise ConfigError(f"{type(self).__name__}(lr={self.lr!r}): expected a learning rate of at least 0.")
         if any(g.weight_decay is not None for g in self.groups) and not hasattr(self, "weight_decay"):
             raise ConfigError(f"{type(self).__name__}(groups=...): expected groups without weight_decay, which this optimizer does not have.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.t = self.epoch = 0
         self.sections: list[Section] = []
         self.frozen: list[Parameter] = []
-        self._rates: list[float | Schedule] = [self.lr]
+        self._numbers = [-1]  # of the groups that have parameters; -1: those in none
+
+    def fixed(self, name: str) -> bool:
+        """Once it has parameters, its state and its formula stay; `lr` goes into every step as an argument and may change."""
+        return bool(self.sections) and name != "lr"
 
     # --- what an optimizer states
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Tensor:
@@ -121,10 +129,9 @@ class Optimizer(Configured):
                 parts.setdefault((p.dtype, group, self.kind(p)), []).append(p)
         if not parts:
             raise ConfigError(f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all {len(self.frozen)}.")
-        numbers = list(dict.fromkeys(group for _, group, _ in parts))
-        self._rates = [lr if (lr := self.groups[k].lr if k >= 0 else None) is not None else self.lr for k in numbers]
+        self._numbers = list(dict.fromkeys(group for _, group, _ in parts))
         self.restart()
-        self.sections = [self._section(held, numbers.index(group), group, kind) for (_, group, kind), held in parts.items()]
+        self.sections = [self._section(held, self._numbers.index(group), group, kind) for (_, group, kind), held in parts.items()]
 
     def _section(self, params: list[Parameter], rate: int, group: int, kind: Any) -> Section:
         arena = Arena(params)
@@ -154,12 +161,13 @@ class Optimizer(Configured):
 
     def hyper(self, t: int) -> np.ndarray[Any, Any]:
         """The scalars of step t as one float32 vector: what a recorded step is fed."""
-        rates = [self.pace(self.rate(t, k), t) for k in range(len(self._rates))]
+        rates = [self.pace(self.rate(t, k), t) for k in range(len(self._numbers))]
         return np.array([*rates, *self.scalars(t).values()], np.float32)
 
     def rate(self, t: int, k: int = 0) -> float:
         """The k-th learning rate in step t (the optimizer's, or a group's), before `pace`."""
-        lr = self._rates[k]
+        own = self.groups[self._numbers[k]].lr if self._numbers[k] >= 0 else None
+        lr = self.lr if own is None else own
         return lr.value(t - 1, self.epoch) if isinstance(lr, Schedule) else float(lr)
 
     def apply(self, grads: list[Any], hyper: Any, scaling: Any = None) -> Tensor | None:
@@ -169,7 +177,7 @@ class Optimizer(Configured):
         Returns whether all gradients are finite, a bool scalar; None without scaling.
         """
         h = as_tensor(hyper)
-        more = {n: h[len(self._rates) + k] for k, n in enumerate(self.scalars(1))}
+        more = {n: h[len(self._numbers) + k] for k, n in enumerate(self.scalars(1))}
         at = 0
         flat = []
         for section in self.sections:

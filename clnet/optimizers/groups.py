@@ -24,6 +24,7 @@ class Group(Configured):
     """
 
     registry: ClassVar[dict[str, type[Any]]]
+    recorded = False
     roles: tuple[str, ...] = field((), doc="roles of the parameters; empty: any")
     names: tuple[str, ...] = field((), doc="patterns (* and ?) of their paths; empty: any")
     lr: float | Schedule | None = field(None, doc="learning rate, or a schedule of it")
@@ -35,6 +36,9 @@ class Group(Configured):
             raise ConfigError("Group: expected roles= or names= that say which parameters are meant; got neither.")
         if isinstance(self.lr, float) and not self.lr >= 0:
             raise ConfigError(f"Group(lr={self.lr!r}): expected a learning rate of at least 0.")
+
+    def fixed(self, name: str) -> bool:
+        return name != "lr"
 
     def matches(self, name: str, p: Parameter) -> bool:
         return (not self.roles or p.role in self.roles) and (not self.names or any(fnmatch.fnmatchcase(name, n) for n in self.names))

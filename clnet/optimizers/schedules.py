@@ -15,6 +15,7 @@ from ..errors import ConfigError
 class Schedule(Configured):
     """Base of schedules. `unit` is what t counts; keyword arguments `lr` (base rate) and `unit` come last in every subclass."""
 
+    recorded = False
     unit: str = field("step", doc="what t counts: steps or epochs", kw_only=True, json_schema_extra={"options": ["step", "epoch"]})
 
     def __post_init__(self) -> None:
@@ -280,6 +281,10 @@ class _Following(_Based):
 
     def at(self, t: int) -> float:
         return self.rate
+
+    def fixed(self, name: str) -> bool:
+        """The rate that is followed began there."""
+        return name == "lr"
 
     def reset(self) -> None:
         self.rate, self.best, self.bad, self.rest = self.lr, math.inf, 0, 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,17 @@ from .loop import Loop
 from .metrics import resolve
 from .scaling import LossScale
 from .step import Steps
+
+
+def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that runs on the device that its trainer's model was told to `use`."""
+
+    @functools.wraps(method)
+    def placed(self: Trainer, *args: Any, **named: Any) -> Any:
+        with getattr(self.model, "placed", contextlib.nullcontext)():
+            return method(self, *args, **named)
+
+    return placed
 
 
 class Trainer:
@@ -59,6 +72,7 @@ class Trainer:
         how = f", precision={self.precision!r}" if self.precision else ""
         return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)}{how})"
 
+    @at_home
     def fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
             resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
         """Trains for `epochs` epochs in all (those of a resumed run count) and returns the History.
@@ -90,6 +104,7 @@ class Trainer:
         self.loop.run()
         return self.history
 
+    @at_home
     def evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
         """Loss and metrics in evaluation mode, every sample counting once."""
         data = as_dataset(data)
@@ -107,6 +122,7 @@ class Trainer:
         table = np.concatenate([*rows, meter.read()])
         return {name: math.fsum(np.array(weights) * table[:, k]) / sum(weights) for k, name in enumerate(self.steps.names)}
 
+    @at_home
     def predict(self, x: Any, batch_size: int = 256) -> Any:
         """The model's outputs in evaluation mode, as NumPy arrays (a tuple where it has several)."""
         inputs = x.x if isinstance(x, Dataset) else x
@@ -125,6 +141,7 @@ class Trainer:
         """Ends training after this epoch."""
         self.history.stopped = why
 
+    @at_home
     def save_checkpoint(self, path: str | Path) -> None:
         """Everything that `fit(resume=path)` needs. Raises CheckpointError, ConfigError before the first fit."""
         if self.loop is None:

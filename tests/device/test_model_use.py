@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import clnet
 from clnet import init
 from clnet.engine import current, on
 from clnet.errors import NoDeviceError
@@ -39,7 +40,7 @@ def test_values_are_equal_bits_after_the_switch(device: Any) -> None:
     before, state = values(t.model), [v.numpy().copy() for v in memory]
     for name in ("numpy", device.device.key):
         assert t.model.use(name) is t.model
-        assert current().device.key == name
+        assert t.model.device.key == name
         for n, v in values(t.model).items():
             np.testing.assert_array_equal(v, before[n])
         for v, w in zip(memory, state, strict=True):
@@ -64,12 +65,47 @@ def test_training_goes_on_as_if_it_had_not_switched(device: Any) -> None:
         np.testing.assert_allclose(found[1][n], v, rtol=2e-4, atol=2e-6, err_msg=n)
 
 
-def test_the_block_ends_where_it_did(device: Any) -> None:
-    model = trainer().model
-    with on(device):
-        model.use("numpy")
-        assert current().device.is_host
+def ran_on(t: Any) -> str:
+    t.realize()
+    return str(t.storage.engine.device.key)
+
+
+def test_models_stay_where_they_were_put(device: Any) -> None:
+    here, there = trainer(), trainer()
+    there.model.use("numpy")
+    here.model.use(device.device.key)
     assert current() is device
+    for t in (here, there):
+        fit(t, 2)
+    x = DATA[0]
+    assert {ran_on(here.model(x)), ran_on((here.model(x) * 2).sum())} == {device.device.key}
+    assert {ran_on(there.model(x)), ran_on((there.model(x) * 2).sum())} == {"numpy"}
+    assert ran_on(clnet.tensor(x) * 2) == device.device.key
+    for t in (here, there):
+        assert {v.tensor.storage.engine.device.key for a in t.optimizer.arenas for v in (a.flat, *a.memory.values())} == {t.model.device.key}
+    for n, v in values(here.model).items():
+        np.testing.assert_allclose(values(there.model)[n], v, rtol=2e-4, atol=2e-6, err_msg=n)
+    np.testing.assert_allclose(here.predict(x), there.predict(x), rtol=1e-4, atol=1e-5)
+    together = here.model.eval()(x) + there.model.eval()(x)
+    np.testing.assert_allclose(together.numpy(), 2 * here.predict(x), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_a_model_are_computed_where_it_is(device: Any) -> None:
+    model = trainer().model.eval().use("numpy")
+    y = model(DATA[0])
+    assert ran_on(model.backward(clnet.ops.ones(y.shape))) == "numpy"
+    assert {ran_on(p.grad) for p in model.parameters()} == {"numpy"}
+    model.update(0.1)
+    assert np.isfinite(model(DATA[0]).numpy()).all()
+
+
+def test_a_model_without_a_device_is_on_the_one_in_use(device: Any) -> None:
+    model = trainer().model.eval()
+    assert model.device == device.device
+    with on("numpy"):
+        assert model.device.is_host
+        assert ran_on(model(DATA[0])) == "numpy"
+    assert ran_on(model(DATA[0])) == device.device.key
 
 
 def test_opencl_is_any_device_but_the_host(device: Any) -> None:
@@ -77,7 +113,7 @@ def test_opencl_is_any_device_but_the_host(device: Any) -> None:
         pytest.skip("there is none")
     model = trainer().model
     y = model.use("opencl").eval()(DATA[0]).numpy()
-    assert not current().device.is_host
+    assert not model.device.is_host
     np.testing.assert_allclose(model.use("numpy")(DATA[0]).numpy(), y, rtol=1e-5, atol=1e-6)
 
 

@@ -22,7 +22,7 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 def package(path: Path) -> str:
     """The first name below clnet/ that a file belongs to; model_io and summary count as model."""
     name = path.relative_to(ROOT / "clnet").parts[0].removesuffix(".py")
-    return "model" if name in ("model_io", "summary", "graph_model", "dialects") else "config" if name == "schema" else name
+    return "model" if name in ("model_io", "summary", "graph_model", "network", "dialects") else "config" if name == "schema" else name
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:
