@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import secrets
 import time
 from collections.abc import Mapping
@@ -19,11 +20,15 @@ import safetensors.numpy
 from .config import parse_json
 from .errors import CheckpointError, ClnetError, ConfigError
 from .layers.base import Layer
-from .spec import dtype_name, np_dtype
+from .names import ending
+from .spec import dtype_name, is_float, np_dtype
 from .state import Arena, Variable
-from .tensor import tensor
+from .tensor import Operators, tensor
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+# Suffixes of other programs' files: what is written here is safetensors, whatever the name says.
+OTHERS = {".h5": "HDF5", ".hdf5": "HDF5", ".keras": "Keras", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".ckpt": "PyTorch", ".onnx": "ONNX",
+          ".pkl": "pickle", ".pickle": "pickle", ".joblib": "joblib", ".npz": "NumPy", ".npy": "NumPy", ".json": "JSON", ".pb": "TensorFlow"}
 STALE = 3600.0  # [s] a temporary file this old has no writer any more
 FROM_FILE = {"BOOL": "bool", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
              **{f"{u}{n}": f"{'u' if u == 'U' else ''}int{n}" for u in "IU" for n in (8, 16, 32, 64)}}
@@ -32,7 +37,7 @@ FROM_FILE = {"BOOL": "bool", "F16": "float16", "BF16": "bfloat16", "F32": "float
 # --- the container
 def write(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]], meta: Mapping[str, str]) -> None:
     """Arrays and texts into one file, atomically. Raises CheckpointError when it cannot be written."""
-    path = Path(path)
+    path = _path(path, "save")
     whole = {}
     for name, array in arrays.items():
         if not NAME.match(name):
@@ -43,7 +48,22 @@ def write(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]], meta: Ma
     try:
         _write_atomically(path, data)
     except OSError as error:
-        raise CheckpointError(f"save({path.name}): expected a place to write to; got: {error.strerror or error}; the old file is as it was.") from None
+        raise CheckpointError(f"save({path.name}): {_unwritable(path, error)}") from None
+
+
+def _path(path: Any, who: str) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise CheckpointError(f"{who}: expected the path of a file; got {reprlib.repr(path)}.") from None
+
+
+def _unwritable(path: Path, error: OSError) -> str:
+    if not path.parent.is_dir():
+        return f"expected a folder that exists; got {str(path.parent)!r}; create it: Path({str(path.parent)!r}).mkdir(parents=True)."
+    if path.is_dir():
+        return f"expected the path of a file; got a folder; give it a name: {str(path / 'model.safetensors')!r}."
+    return f"expected a place to write to; got: {error.strerror or error}{'; the old file is as it was.' if path.exists() else '.'}"
 
 
 def _digest(array: np.ndarray[Any, Any]) -> str:
@@ -77,17 +97,22 @@ def _sweep(path: Path) -> None:
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     """(arrays, texts) of a file that `write` made. Raises CheckpointError for anything else, or a single changed bit."""
-    who = f"load({Path(path).name})"
+    path = _path(path, "load")
+    who = f"load({path.name})"
     try:
-        data = Path(path).read_bytes()
+        data = path.read_bytes()
         found = safetensors.deserialize(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         meta = header.get("__metadata__", {})
+        if "sha256" not in meta:
+            raise CheckpointError(f"{who}: expected a file that clnet wrote; got tensors without checksums; give them to model.load as arrays by name: "
+                                  "model.load(safetensors.numpy.load_file(path)).")
         sums = json.loads(meta["sha256"])
     except OSError as error:
-        raise CheckpointError(f"{who}: expected a readable file; got: {error.strerror or error}.") from None
+        raise CheckpointError(f"{who}: {_unreadable(path, error)}") from None
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{who}: expected a whole safetensors file with checksums; got: {str(error)[:200]}; it is damaged or not ours.") from None
+        raise CheckpointError(f"{who}: expected a whole safetensors file with checksums; got {_what(path, data)}: {str(error)[:200]}; "
+                              "it is damaged or not ours.") from None
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, entry in found:
         if entry["dtype"] not in FROM_FILE:
@@ -99,6 +124,18 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, s
     if missing := sums.keys() - arrays.keys():
         raise CheckpointError(f"{who}: expected tensors {', '.join(sorted(missing))}; got a file without them; it is damaged.")
     return arrays, {k: v for k, v in meta.items() if k != "sha256"}
+
+
+def _unreadable(path: Path, error: OSError) -> str:
+    if not path.parent.is_dir():
+        return f"expected a readable file; got a folder that does not exist, {str(path.parent)!r}."
+    if not path.exists():
+        return f"expected a readable file; got a name that is not in {str(path.parent)!r}{ending(path.name, (p.name for p in path.parent.iterdir()))}"
+    return f"expected a readable file; got: {error.strerror or error}."
+
+
+def _what(path: Path, data: bytes) -> str:
+    return f"a file named as {OTHERS[path.suffix]}'s" if path.suffix in OTHERS else "an empty file" if not data else "an error"
 
 
 # --- the values of a model
@@ -118,10 +155,10 @@ def values(model: Any) -> dict[str, np.ndarray[Any, Any]]:
     return found
 
 
-def set_values(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]], who: str = "load") -> None:
+def set_values(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]], who: str = "load", source: str = "the file") -> None:
     """Gives every parameter and buffer its value. Raises one CheckpointError that lists all names missing, extra or of another shape or dtype."""
     variables = model.variables()
-    check(variables, arrays, who)
+    check(variables, arrays, who, source)
     arenas: dict[int, tuple[Arena, dict[int, Any]]] = {}
     for name, v in variables.items():
         arena: Arena | None = getattr(v, "arena", None)
@@ -138,7 +175,7 @@ def put(v: Variable, array: np.ndarray[Any, Any]) -> None:
     v.assign(tensor(np.array(array), v.dtype))
 
 
-def check(variables: Mapping[str, Any], arrays: Mapping[str, Any], who: str) -> None:
+def check(variables: Mapping[str, Any], arrays: Mapping[str, Any], who: str, source: str = "the file") -> None:
     """Raises CheckpointError unless names, shapes and dtypes agree."""
     wrong = []
     if missing := [n for n in variables if n not in arrays]:
@@ -149,7 +186,7 @@ def check(variables: Mapping[str, Any], arrays: Mapping[str, Any], who: str) -> 
         if name in arrays:
             shape, dtype = arrays[name].shape, dtype_name(arrays[name].dtype)
             if (shape, dtype) != (v.shape, v.dtype):
-                wrong.append(f"{name} is {v.dtype}{list(v.shape)} in the model and {dtype}{list(shape)} in the file")
+                wrong.append(f"{name} is {v.dtype}{list(v.shape)} in the model and {dtype}{list(shape)} in {source}")
     if wrong:
         raise CheckpointError(f"{who}: expected the tensors of this model; got {'; '.join(wrong)}; load it into the model that it was saved from.")
 
@@ -166,17 +203,44 @@ def held(model: Any) -> list[Variable]:
 # --- models
 def save(model: Layer, path: str | Path) -> None:
     """The model's configuration and values in one file. Raises ConfigError where the model has no size yet, CheckpointError."""
-    if unbuilt := [n for n, layer in layers(model).items() if not layer.built]:
-        raise ConfigError(f"save: expected a built model; got {', '.join(unbuilt)} without sizes; call it once, or model.build(shape).")
+    path = _path(path, "save")
+    if path.suffix.lower() in OTHERS:
+        raise CheckpointError(f"save({path.name}): expected a name that ends in .safetensors, which the file is; got {path.suffix}, as "
+                              f"{OTHERS[path.suffix.lower()]} has it; write {path.with_suffix('.safetensors').name!r}.")
+    if unbuilt := _unbuilt(model):
+        raise ConfigError(f"save: expected a built model; got {unbuilt} without sizes; call it once, or model.build(shape).")
     write(path, values(model), {"format": "clnet 1", "config": json.dumps(model.config(), separators=(",", ":"))})
 
 
-def load_into(model: Layer, path: str | Path) -> None:
-    """Values from a file into a model of the same structure. Raises CheckpointError."""
+def load_into(model: Layer, source: Any) -> None:
+    """Values from a file, or arrays by path, into a model of the same structure. Raises CheckpointError."""
+    if isinstance(source, Mapping):
+        if unbuilt := _unbuilt(model):
+            raise ConfigError(f"load: expected a built model; got {unbuilt} without sizes; call it once, or model.build(shape).")
+        set_values(model, _arrays(source, model.variables()), "load", "what was given")
+        return
+    path = _path(source, "load")
     arrays, meta = read(path)
     if "config" not in meta:
         raise CheckpointError(f"load({Path(path).name}): expected a saved model; got {meta.get('format', 'another file')!r}; checkpoints go to fit(resume=).")
     set_values(model, arrays, f"load({Path(path).name})")
+
+
+def _arrays(given: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """On the host; floats in the precision in which the model keeps them."""
+    found = {}
+    for name, value in given.items():
+        try:
+            array = np.asarray(value.numpy() if isinstance(value, Operators) else value)
+        except (TypeError, ValueError, RuntimeError) as error:  # another library's tensor that is on its device, or records gradients
+            raise CheckpointError(f"load: expected arrays by name; got {type(value).__name__} for {name!r} ({error}).") from None
+        wanted = variables[name].dtype if name in variables else None
+        found[str(name)] = array.astype(np_dtype(wanted)) if wanted and is_float(wanted) and is_float(dtype_name(array.dtype)) else array
+    return found
+
+
+def _unbuilt(model: Layer) -> str:
+    return ", ".join(n for n, layer in layers(model).items() if not layer.built)
 
 
 def load(path: str | Path) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +93,18 @@ class _Network(Layer):
 
     # --- files
     def save(self, path: str | Path) -> None:
-        """Configuration and values in one safetensors file, atomically. Raises CheckpointError, ConfigError where sizes are open."""
+        """Configuration and values in one safetensors file, atomically; a name as other programs end theirs (".h5", ".pt") is refused.
+
+        Raises CheckpointError, ConfigError where sizes are open.
+        """
         model_io.save(self, path)
 
-    def load(self, path: str | Path) -> Any:
-        """Values from a file that `save` wrote of a model with this structure. Raises CheckpointError. Returns the model."""
-        model_io.load_into(self, path)
+    def load(self, source: str | Path | Mapping[str, Any]) -> Any:
+        """Values from a file that `save` wrote of a model with this structure, or from arrays by the names of `variables()`. Returns the model.
+
+        Raises CheckpointError, which lists all names, shapes and dtypes that do not fit; ConfigError where sizes are open.
+        """
+        model_io.load_into(self, source)
         return self
 
 

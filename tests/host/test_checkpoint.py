@@ -142,7 +142,7 @@ def test_every_damage_is_found(tmp_path: Path) -> None:
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="readable"):
         load(tmp_path / "nothing")
-    with pytest.raises(CheckpointError, match="write"):
+    with pytest.raises(CheckpointError, match="expected a folder that exists"):
         small().save(tmp_path / "no folder" / "m")
 
 
@@ -216,3 +216,59 @@ def test_checksums_are_in_the_metadata(tmp_path: Path) -> None:
     with safetensors.safe_open(tmp_path / "m", framework="numpy") as file:
         assert json.loads(file.metadata()["sha256"]).keys() == set(file.keys())
         assert json.loads(file.metadata()["config"])["type"] == "Sequential"
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("m.h5", r"save\(m\.h5\): expected a name that ends in \.safetensors.*got \.h5, as HDF5 has it; write 'm\.safetensors'\."),
+    ("m.PT", r"as PyTorch has it"),
+    ("runs/last/m.safetensors", r"expected a folder that exists; got '.*runs/last'; .*mkdir\(parents=True\)\."),
+    ("", r"expected the path of a file; got a folder; give it a name"),
+])
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(CheckpointError, match=words) as caught:
+        small().save(tmp_path / name)
+    assert "old file" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["m", "m.safetensors", "model.v2"])
+def test_other_names_are_free(tmp_path: Path, name: str) -> None:
+    small().save(tmp_path / name)
+    assert same(load(tmp_path / name), small())
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    small().save(tmp_path / "digits.safetensors")
+    with pytest.raises(CheckpointError, match=r"did you mean 'digits.safetensors'\?$"):
+        load(tmp_path / "digit.safetensors")
+    with pytest.raises(CheckpointError, match=r"got a folder that does not exist, '.*runs'\.$"):
+        load(tmp_path / "runs" / "m.safetensors")
+    with pytest.raises(CheckpointError, match="expected the path of a file; got 3"):
+        load(3)
+    (tmp_path / "m.h5").write_bytes(b"\x89HDF")
+    with pytest.raises(CheckpointError, match="a file named as HDF5's"):
+        load(tmp_path / "m.h5")
+
+
+def test_arrays_by_name_are_loaded(tmp_path: Path) -> None:
+    model, other = small(), small(1)
+    arrays = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in model_io.values(model).items()}
+    assert other.load(arrays) is other
+    assert same(model, other)
+    assert same(small(1).load(dict(model.variables())), model)
+    safetensors.numpy.save_file({n: np.ascontiguousarray(a) for n, a in model_io.values(model).items()}, tmp_path / "other.safetensors")
+    with pytest.raises(CheckpointError, match="tensors without checksums; .*model.load\\(safetensors"):
+        small(1).load(tmp_path / "other.safetensors")
+    assert same(small(1).load(safetensors.numpy.load_file(tmp_path / "other.safetensors")), model)
+
+
+def test_arrays_that_do_not_fit_are_all_named() -> None:
+    model, before = small(), small()
+    arrays = model_io.values(model)
+    arrays["layers.0.weight"] = arrays["layers.0.weight"].T
+    arrays["fc.weight"] = arrays.pop("layers.2.weight")
+    with pytest.raises(CheckpointError, match=r"missing layers.2.weight; not in the model fc.weight; .* float32\[4, 3\] in what was given"):
+        model.load(arrays)
+    assert same(model, before)
+    with pytest.raises(ConfigError, match="expected a built model"):
+        Sequential(Dense(out_features=2)).load({})
