@@ -19,6 +19,14 @@ class DTypeError(ClnetError, ValueError):
     """The element type is not one that the operation takes."""
 
 
+class UnknownNameError(ClnetError, AttributeError):
+    """A name that is not there; the message says what it is called here."""
+
+
+class UseError(ClnetError, TypeError):
+    """Something is used as what it is not: a tensor assigned to, a scalar counted, many numbers taken for one."""
+
+
 class DataError(ClnetError, ValueError):
     """A dataset, batch or file of data is not what was promised."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from .errors import ShapeError
 from .op import OPS
 from .spec import Spec, np_dtype
-from .tensor import Operators, Tensor, as_tensor, on_flush, tensor
+from .tensor import Operators, Tensor, as_tensor, on_flush, shown, tensor
 
 _structure = 0
 ALIGN = 128  # elements: 512 bytes of float32, which every device's alignment divides
@@ -47,6 +47,11 @@ class _Pending(threading.local):
 _pending = _Pending()
 
 
+def recording() -> bool:
+    """Whether this thread records a step: what it computes now is computed again later, with other inputs."""
+    return _pending.capture is not None
+
+
 class Variable(Operators):
     """A named value that changes. Stands for its current tensor in every formula.
 
@@ -72,7 +77,12 @@ class Variable(Operators):
         return self._tensor.spec
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name or '?'} {self.spec} {self.role}>"
+        source, start = self._place()
+        return shown(source, f"{type(self).__name__}({self.name!r}, " if self.name else f"{type(self).__name__}(", self.spec, [f"role={self.role}"], start)
+
+    def _place(self) -> tuple[Tensor, int]:
+        """The tensor that holds the elements, and the number of the first."""
+        return self._tensor, 0
 
     def assign(self, value: Any) -> None:
         """Replaces the value; recorded, and run with the next flush or step. Raises ShapeError for another shape."""
@@ -121,6 +131,9 @@ class Parameter(Variable):
     @property
     def spec(self) -> Spec:  # type: ignore[override]
         return self._tensor.spec
+
+    def _place(self) -> tuple[Tensor, int]:
+        return (self._tensor, 0) if self.arena is None else (self.arena.flat._tensor, self.arena.offsets[self.part])
 
     def _set(self, new: Tensor) -> None:
         if self.arena is None:

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .autocast import narrowed
-from .errors import ShapeError
+from .errors import ShapeError, UseError
 from .op import OPS, Op
 from .precision import autocast, stored_dtype
 from .spec import Spec, dtype_name, np_dtype, promote
+from .values import missing, text, unchanging
 
 Node = TypeVar("Node")
 
@@ -85,23 +86,48 @@ class Operators:
     def max(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().max(self, axes, keepdims)
     def min(self, axes: Any = None, keepdims: bool = False) -> Tensor: return _ops().min(self, axes, keepdims)
 
+    def detach(self) -> Tensor: return _ops().detach(self)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise UseError(unchanging(type(self).__name__))
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing(type(self).__name__, name, dir(type(self)))
+
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len(): expected a tensor with at least one axis; got a scalar.")
+            raise UseError("len: expected a tensor with at least one axis; got a scalar; .item() is its value.")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    def __bool__(self) -> bool: return bool(self.numpy())
-    def __float__(self) -> float: return float(self.numpy())
-    def __int__(self) -> int: return int(self.numpy())
+    def __bool__(self) -> bool: return bool(self._one("bool", "; say what is meant: clnet.ops.max(x) for any, clnet.ops.min(x) for all"))
+    def __float__(self) -> float: return float(self._one("float"))
+    def __int__(self) -> int: return int(self._one("int"))
+    def __format__(self, spec: str) -> str: return format(self._one("format"), spec) if spec else str(self)
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: return np.asarray(self.numpy(), dtype)
     def __dlpack__(self, **_: Any) -> Any: return self.numpy().__dlpack__()
     def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
 
     def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number. Raises UseError for another."""
+        return self._one("item")
+
+    def tolist(self) -> Any:
+        """The values as (nested lists of) Python numbers."""
+        return self.numpy().tolist()
+
+    def _one(self, who: str, way_out: str = "; index it, or take all with .tolist() or .numpy()") -> Any:
+        if self.size != 1:
+            raise UseError(f"{who}: expected a tensor of one element; got {self.spec}{way_out}.")
         return self.numpy().item()
+
+    @property
+    def device(self) -> Any:
+        """The Device in whose memory the value lies; where it has not been computed, the one that would compute it."""
+        t = as_tensor(self)
+        return (t.storage.engine if t.storage is not None else t.home or _engine()).device
 
     def numpy(self, engine: Any = None) -> np.ndarray[Any, Any]:
         """The value on the host. Runs what is needed, on the current engine or the one given."""
@@ -150,9 +176,18 @@ class Tensor(Operators):
         self.home: Any = None  # the engine that is to compute it; None: the one in use
 
     def __repr__(self) -> str:
-        what = self.op.name if self.op else (self.name or "leaf")
-        state = " on " + str(self.storage.engine) if self.storage is not None else (" host" if self.value is not None else " recorded")
-        return f"<Tensor {self.spec} {what}{state}>"
+        return shown(self, "tensor(", self.spec, [f"name={self.name!r}"] if self.name else [])
+
+
+def shown(t: Tensor, head: str, spec: Spec, facts: Sequence[str], start: int = 0) -> str:
+    """Text for the elements of t from `start` on, as far as they have been computed. Nothing runs, nothing is read while a step is recorded."""
+    from .state import recording
+
+    if t.storage is not None:
+        facts = [*facts, f"device={t.storage.engine.device.key}"]
+    if recording() and t.storage is not None:
+        return f"<Tensor {spec}{''.join(f', {f}' for f in facts)}: not read while a step is recorded>"
+    return text(head, t, spec, facts, start)
 
 
 def tensor(value: Any, dtype: Any = None, name: str = "") -> Tensor:
@@ -160,7 +195,10 @@ def tensor(value: Any, dtype: Any = None, name: str = "") -> Tensor:
     if isinstance(value, Operators):
         t = as_tensor(value)
         return t if dtype is None or dtype_name(dtype) == t.dtype else t.astype(dtype)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ShapeError("tensor: expected lists of equal length at every depth; got lists of different lengths; pad them, or make a tensor of each.") from None
     if dtype is None:
         plain = not isinstance(value, (np.ndarray, np.generic)) and array.dtype == np.float64
         dtype = "float32" if plain else dtype_name(array.dtype)

@@ -38,6 +38,11 @@ class DeviceArray:
         """The value on the host: one counted transfer, and the wait for it."""
         return self.engine.download(self.block, self.spec)
 
+    def read(self, start: int, count: int) -> np.ndarray[Any, Any]:
+        """`count` elements from `start` on, as a vector: a transfer of just these."""
+        dtype = np_dtype(self.spec.dtype)
+        return self.engine.queue.download(self.block.buffer, np.empty(count, dtype), start * dtype.itemsize)
+
 
 class Bound:
     """A plan's kernels for one thread: a cl.Kernel must not be shared (clSetKernelArg is the one call that is not safe)."""

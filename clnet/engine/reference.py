@@ -22,6 +22,10 @@ class HostStorage:
     def numpy(self) -> np.ndarray[Any, Any]:
         return self.array
 
+    def read(self, start: int, count: int) -> np.ndarray[Any, Any]:
+        """`count` elements from `start` on, as a vector."""
+        return self.array.reshape(-1)[start : start + count]
+
 
 class NumpyEngine:
     """Evaluates graphs on the host.

@@ -17,6 +17,7 @@ from clnet import data, layers, optimizers
 from clnet.errors import ClnetError
 from clnet.layers import Conv2d, Dense, Flatten, Layer
 from clnet.model import Sequential
+from clnet.tensor import tensor
 
 Row = tuple[str, Callable[[], Any], Any]
 
@@ -70,7 +71,34 @@ DATA: list[Row] = [
 TRAINING: list[Row] = []
 
 # Tensors and what is done with them; arguments of ops.
-TENSORS: list[Row] = []
+TENSORS: list[Row] = [
+    ("t.tolist()", lambda: (tensor([[1.0, 2.0]]) + 1).tolist(), [[2.0, 3.0]]),
+    ("t.item()", lambda: (tensor(2.0) * 3).item(), 6.0),
+    ("len(t)", lambda: len(tensor(TABLE)), 12),
+    ("for row in t", lambda: [row.tolist() for row in tensor([[1, 2], [3, 4]])], [[1, 2], [3, 4]]),
+    ("format(t, '.2f')", lambda: f"{tensor(2.0) / 3:.2f}", lambda text: text == "0.67"),
+    ("t.detach()", lambda: (tensor([1.0]) * 2).detach().tolist(), [2.0]),
+    ("t.device", lambda: tensor([1.0]).device.key, lambda key: isinstance(key, str)),
+    ("hasattr(t, 'cuda')", lambda: hasattr(tensor([1.0]), "cuda"), False),
+    ("np.asarray(t)", lambda: np.asarray(tensor([1.0]) + 1).tolist(), [2.0]),
+    ("t[0] = 1", lambda: tensor([1.0, 2.0]).__setitem__(0, 1), r"never changes; make a new one \(clnet.ops.where"),
+    ("t.add_(1)", lambda: tensor([1.0]).add_(1), "never changes"),
+    ("t.backward()", lambda: tensor([1.0]).backward(), r"clnet\.gradients\(y, \[x, w\]\)"),
+    ("t.grad", lambda: tensor([1.0]).grad, r"clnet\.gradients"),
+    ("t.cuda()", lambda: tensor([1.0]).cuda(), r'clnet\.use\("gpu"\)'),
+    ("t.to('cpu')", lambda: tensor([1.0]).to("cpu"), r"model\.use\(\.\.\.\) moves a model"),
+    ("t.float()", lambda: tensor([1]).float(), r'x\.astype\("float32"\)'),
+    ("t.unsqueeze(0)", lambda: tensor([1.0]).unsqueeze(0), r"x\[None\]"),
+    ("t.softmax(1)", lambda: tensor([[1.0]]).softmax(1), r"write clnet\.ops\.softmax\(x\)"),
+    ("t.reshap(1)", lambda: tensor([1.0]).reshap(1), "did you mean 'reshape'"),
+    ("parameter.to('cpu')", lambda: mlp().build((6,)).parameters()[0].to("cpu"), r"model\.use"),
+    ("float(of two)", lambda: float(tensor([1.0, 2.0])), r"float: expected a tensor of one element; got float32\[2\]"),
+    ("bool(of several)", lambda: bool(tensor([1.0, 2.0]) > 1), r"bool: expected a tensor of one element; got bool\[2\]; .* any"),
+    ("item() of two", lambda: tensor([1.0, 2.0]).item(), r"item: expected a tensor of one element; got float32\[2\]; .*tolist"),
+    ("len(scalar)", lambda: len(tensor(1.0)), "len: expected a tensor with at least one axis"),
+    ("tensor(ragged)", lambda: tensor([[1, 2], [3]]), "expected lists of equal length"),
+    ("tensor('text')", lambda: tensor("text"), "dtype: expected one of"),
+]
 
 OPS: list[Row] = []
 

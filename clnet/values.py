@@ -1,0 +1,120 @@
+"""Values as text, read no further than they are shown; and what other libraries' names for tensors are called here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import UnknownNameError
+from .names import ending
+from .spec import Spec, np_dtype
+
+Read = Callable[[int, int], np.ndarray[Any, Any]]  # (first element, how many) of a contiguous array -> a vector
+
+WHOLE = 64 << 10  # [bytes] of a block that is read in one piece rather than by its edges
+
+_CHANGE = "a tensor is a value and never changes; make a new one (clnet.ops.where, + and the like), or keep what changes in a clnet.Variable"
+_WHERE = 'clnet.use("gpu") or `with clnet.on("intel"):` say where ops run, model.use(...) moves a model, .numpy() brings a value to the host'
+_GRADIENT = "dx, dw = clnet.gradients(y, [x, w]) gives gradients by any tensors, as values of their own"
+HABITS = {
+    **dict.fromkeys(("backward", "grad", "requires_grad", "requires_grad_", "retain_grad", "grad_fn"), _GRADIENT),
+    **dict.fromkeys(("to", "cuda", "cpu", "xpu", "to_device"), _WHERE),
+    **dict.fromkeys(("float", "half", "double", "bfloat16", "int", "long", "short", "byte", "bool", "type", "type_as", "cast"),
+                    'write x.astype("float32"), or another dtype'),
+    **dict.fromkeys(("view", "view_as", "flatten", "ravel", "squeeze", "unsqueeze", "expand_dims"), "write x.reshape(...), and x[None] for a new axis"),
+    **dict.fromkeys(("transpose", "t", "swapaxes", "moveaxis", "movedim"), "write x.permute(order), x.T or x.mT"),
+    **dict.fromkeys(("dot", "mm", "bmm", "mv"), "write a @ b"),
+    **dict.fromkeys(("clone", "copy"), "a tensor never changes, so it needs no copy; x.numpy() gives an array"),
+    **dict.fromkeys(("numel", "nelement", "nbytes"), "x.size counts elements"),
+    **dict.fromkeys(("dim", "ndimension"), "x.ndim counts axes"),
+    "data": "x.numpy() is the value; what changes is a clnet.Variable",
+}
+
+
+def missing(kind: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for an attribute that tensors do not have: what it is called here, or the nearest name."""
+    if name.startswith("_"):  # protocols that others ask for; nobody reads this
+        return AttributeError(f"{kind!r} object has no attribute {name!r}")
+    from . import ops
+
+    why = f"{kind}.{name}: expected a name that tensors have; got {name!r}"
+    if name in HABITS:
+        return UnknownNameError(f"{why}; {HABITS[name]}.")
+    if callable(getattr(ops, name, None)):
+        return UnknownNameError(f"{why}; write clnet.ops.{name}(x).")
+    if name.endswith("_"):
+        return UnknownNameError(f"{why}; {_CHANGE}.")
+    return UnknownNameError(why + ending(name, (k for k in known if k[0] != "_")))
+
+
+def unchanging(kind: str) -> str:
+    """Why x[0] = 1 is refused."""
+    return f"{kind}: expected no assignment to elements; got one; {_CHANGE}."
+
+
+# --- text
+def reader(t: Any) -> Read | None:
+    """How elements of a tensor that has been computed are read; None for one that has not."""
+    if t.value is not None:
+        flat = np.asarray(t.value).reshape(-1)
+        return lambda start, count: flat[start : start + count]
+    read: Read | None = t.storage.read if t.storage is not None else None
+    return read
+
+
+def text(head: str, source: Any, spec: Spec, facts: Sequence[str], start: int = 0) -> str:
+    """head + values as NumPy prints them, then shape, dtype and facts. `source` is the tensor whose elements from `start` on are meant.
+
+    Nothing runs. What has not been computed says what it is recorded as; values that cannot be read, why.
+    """
+    read = reader(source)
+    if read is None:
+        return _pending(source, spec, facts)
+    try:
+        values = _printed(read, spec, start, head)
+    except Exception as error:  # the device is gone, say: whoever looks at a value must not get a traceback for it
+        return f"<{head.rstrip('(')} {spec}: its values cannot be read: {' '.join(str(error).split())}>"
+    if not spec.size:
+        values = "[]"
+    return f"{head}{values}, {', '.join((f'shape={spec.shape}', f'dtype={spec.dtype}', *facts))})"
+
+
+def _printed(read: Read, spec: Spec, start: int, head: str) -> str:
+    options = np.get_printoptions()
+    keep = options["edgeitems"]
+    if spec.size <= options["threshold"]:
+        return np.array2string(read(start, spec.size).reshape(spec.shape), separator=", ", prefix=head)
+    return np.array2string(edges(read, spec.shape, start, keep, np_dtype(spec.dtype).itemsize), separator=", ", prefix=head, threshold=0, edgeitems=keep)
+
+
+def edges(read: Read, shape: Sequence[int], start: int, keep: int, itemsize: int) -> np.ndarray[Any, Any]:
+    """The array with at most 2 keep + 1 indices an axis, of which NumPy prints the outer `keep` on either side."""
+    size = math.prod(shape)
+    if size * itemsize <= WHOLE:
+        return read(start, size).reshape(shape)[np.ix_(*(_outer(n, keep) for n in shape))] if shape else read(start, 1).reshape(())
+    if len(shape) == 1:
+        return np.concatenate([read(start, keep + 1), read(start + size - keep, keep)])
+    step = size // shape[0]
+    return np.stack([edges(read, shape[1:], start + k * step, keep, itemsize) for k in _outer(shape[0], keep)])
+
+
+def _outer(n: int, keep: int) -> list[int]:
+    return list(range(n)) if n <= 2 * keep + 1 else [*range(keep + 1), *range(n - keep, n)]
+
+
+def _pending(t: Any, spec: Spec, facts: Sequence[str]) -> str:
+    more = "".join(f", {f}" for f in facts)
+    if t.op is None:
+        return f"<Tensor {spec}{more}: a placeholder, which has no value of its own>"
+    return f"<Tensor {spec}{more}: recorded as {t.op.name}({', '.join(map(_named, t.inputs))}), not computed yet; .numpy() computes it>"
+
+
+def _named(t: Any) -> str:
+    if t.name:
+        return str(t.name)
+    if t.op is not None and t.op.name == "full":
+        return f"{t.attrs['value']}"
+    return f"{t.op.name} {t.spec}" if t.op is not None else str(t.spec)
