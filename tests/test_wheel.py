@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from clnet.workbench import golden, status, tables
+from clnet.workbench import golden, status, status_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("op", "layer", "loss", "optimizer")
@@ -99,7 +99,7 @@ def test_commands_away_from_a_checkout(installed: Installed) -> None:
     assert "no divergence" in page.read_text(encoding="utf-8")
     installed.clnet("status", "--only", "MSELoss")
     assert "0 claims do not hold" in installed.clnet("status", "--only", "MSELoss", "--check", "--quick")
-    for row in tables.read(installed.home / "status"):
+    for row in status_tables.read(installed.home / "status"):
         assert green(row) and row["name"] == "MSELoss", row
     measured = json.loads(installed.python("-c", MEASURE, *KINDS))
     assert Path(measured["file"]).is_relative_to(installed.packages), "the checkout is seen"

@@ -7,34 +7,37 @@ from collections.abc import Sequence
 from . import plots
 from .bench_row import Row, roof
 from .bench_scaling import FAMILIES, size_of
+from .plots import Picture
 
 TIMED = ("ops", "steps", "matmul")
 
 
-def pictures(rows: Sequence[Row]) -> dict[str, bytes]:
+def pictures(rows: Sequence[Row]) -> dict[str, Picture]:
     """PNGs by name: bars of ratios, one picture a device and peer; rooflines; curves of scaling; bars of memory."""
     return {**_ratios(rows), **_rooflines(rows), **_scaling(rows), **_memory(rows)}
 
 
-def _ratios(rows: Sequence[Row]) -> dict[str, bytes]:
-    out = {}
+def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
+    out: dict[str, Picture] = {}
     for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if r.ratio and r.suite in TIMED):
         some = [r for r in rows if (r.device, r.peer) == (device, peer) and r.ratio and r.suite in TIMED]
-        out[f"{device}-{peer}"] = plots.ratios([r.work for r in some], [float(r.ratio or 1) for r in some], f"{device} against {peer}")
+        spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in some]
+        out[f"{device}-{peer}"] = plots.ratios([r.work for r in some], [float(r.ratio or 1) for r in some], f"{device} against {peer}", spreads)
     return out
 
 
-def _rooflines(rows: Sequence[Row]) -> dict[str, bytes]:
-    out = {}
+def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:
+    out: dict[str, Picture] = {}
     for device, suite in dict.fromkeys((r.device, r.suite) for r in rows if r.share):
         some = list({r.work: r for r in rows if (r.device, r.suite) == (device, suite) and r.share}.values())
         points = {r.work: (float(r.intensity or 0), float(r.gflops or 0)) for r in some}
-        out[f"{device}-{suite}-roofline"] = plots.roofline(points, *roof(some), f"{suite} on {device}")
+        if len(points) > 1:
+            out[f"{device}-{suite}-roofline"] = plots.roofline(points, *roof(some), f"{suite} on {device}")
     return out
 
 
-def _scaling(rows: Sequence[Row]) -> dict[str, bytes]:
-    out = {}
+def _scaling(rows: Sequence[Row]) -> dict[str, Picture]:
+    out: dict[str, Picture] = {}
     for device in dict.fromkeys(r.device for r in rows if r.suite == "scaling"):
         for family, what in FAMILIES.items():
             some = [r for r in rows if (r.device, r.suite) == (device, "scaling") and r.work.startswith(family) and r.ours_ms]
@@ -46,8 +49,8 @@ def _scaling(rows: Sequence[Row]) -> dict[str, bytes]:
     return out
 
 
-def _memory(rows: Sequence[Row]) -> dict[str, bytes]:
-    out = {}
+def _memory(rows: Sequence[Row]) -> dict[str, Picture]:
+    out: dict[str, Picture] = {}
     for device in dict.fromkeys(r.device for r in rows if r.suite == "memory" and r.peak_bytes):
         some = [r for r in rows if (r.device, r.suite) == (device, "memory") and r.peak_bytes]
         bars = {w: {"clnet": float(next(r for r in some if r.work == w).peak_bytes or 0) / 1e6}

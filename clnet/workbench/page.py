@@ -1,37 +1,81 @@
-"""Self-contained HTML pages: everything escaped, pictures inside, no script, nothing fetched."""
+"""Self-contained HTML pages: everything escaped, pictures inside, nothing fetched; the templates lie in `pages/`.
+
+They read without a script; the one that is there filters and sorts rows.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import tables
+from . import status_tables, tables
+from .marks import LEGEND, Mark
+from .plots import Picture
 
-TEMPLATE = "page.html"
+FOLDER = "pages"
+SEARCHED = 12  # rows from which on a box to filter them pays
+
+
+@dataclass
+class Table:
+    """Rows of equal keys under a title. `below`: columns that stand under each row, folded. Empty columns are left out, constant ones said once."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    below: Sequence[str] = ()
+    note: str = ""
+    same: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rows = tables.filled(self.rows)
+        first = list(self.rows[0]) if self.rows else []
+        if len(self.rows) > 2:
+            self.same = {k: self.rows[0][k] for k in first[1:] if len({str(r[k]) for r in self.rows}) == 1 and not isinstance(self.rows[0][k], Mark)}
+        self.columns = [k for k in first if k not in self.same and k not in self.below]
+        self.numbers = {k for k in self.columns if tables.numeric(r[k] for r in self.rows)}
+
+    def facts(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What stands under a row."""
+        return {k: row[k] for k in self.below if row.get(k) not in ("", None) and k not in self.same}
+
+    def markdown(self) -> str:
+        rows = [{k: v for k, v in r.items() if k not in self.same} for r in self.rows]
+        said = "; ".join(f"{k} {v}" for k, v in self.same.items())
+        return "\n\n".join([*([f"### {tables.cell(self.title)}"] if self.title else []), *([tables.cell(self.note)] if self.note else []),
+                            *([f"In every row: {tables.cell(said)}."] if said else []), tables.markdown(rows)])
 
 
 @dataclass
 class Section:
-    """A part of a page: text lines, tables (title, rows of equal keys), pictures (caption, PNG). `error`: what went wrong instead."""
+    """A part of a page: text lines, tables, pictures, kinds of status. `verdict`: its sentence for the top; `error`: what went wrong."""
 
     title: str
     text: list[str] = field(default_factory=list)
-    tables: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
-    pictures: list[tuple[str, bytes]] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
     error: str = ""
     seconds: float | None = None
+    verdict: str = ""
+    kinds: list[status_tables.Kind] = field(default_factory=list)
+    terms: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def searched(self) -> bool:
+        return bool(self.kinds) or sum(len(t.rows) for t in self.tables) >= SEARCHED
 
     def markdown(self) -> str:
         """The section as Markdown; pictures by their file names, see `file_name`."""
         parts = [f"## {tables.cell(self.title)}", *([f"**Failed:** {tables.cell(self.error)}"] if self.error else [])]
         parts += [tables.cell(t) for t in self.text]
-        for title, rows in self.tables:
-            parts += [*([f"### {tables.cell(title)}"] if title else []), tables.markdown(rows)]
-        parts += [f"![{tables.cell(caption)}]({file_name(caption)}.png)" for caption, _ in self.pictures]
+        parts += [f"![{tables.cell(p.heading)}]({file_name(p.heading)}.png)\n\n{tables.cell(p.note)}".strip() for p in self.pictures]
+        parts += [t.markdown() for t in self.tables]
+        parts += [part for k in self.kinds for part in status_tables.shown(k, 3)]
+        parts += ["\n".join(f"- *{tables.cell(term)}*: {tables.cell(text)}." for term, text in self.terms.items())] if self.terms else []
         return "\n\n".join(parts) + "\n"
 
 
@@ -51,38 +95,58 @@ def code(text: Any) -> Any:
     return markupsafe.Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text))))
 
 
-def render(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """The page. Every text is escaped by the template."""
-    import jinja2
+def camel(text: Any) -> Any:
+    """The text escaped, with places where a narrow column may break a name: CrossAttention."""
+    import markupsafe
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["data_uri"] = data_uri
-    environment.filters["slug"] = file_name
-    environment.filters["code"] = code
-    source = (importlib.resources.files(__package__) / TEMPLATE).read_text(encoding="utf-8")
-    return environment.from_string(source).render(title=title, lead=lead, sections=sections, versions=tables.versions())
+    return markupsafe.Markup(re.sub(r"(?<=[a-z0-9_.])(?=[A-Z_])", "<wbr>", str(markupsafe.escape(text))))
+
+
+def render(title: str, lead: Sequence[str], sections: Sequence[Section], verdict: Sequence[str] = ()) -> str:
+    """The page: the verdict on top, then the sections, then how it was made (`lead`). Every text is escaped by the template."""
+    import jinja2
+    import markupsafe
+
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("clnet.workbench", FOLDER), autoescape=True, undefined=jinja2.StrictUndefined,
+                                     trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"data_uri": data_uri, "slug": file_name, "code": code, "camel": camel}
+    style, script = (markupsafe.Markup(_source(name)) for name in ("page.css", "page.js"))
+    # The hash is of all that stands between the tags, and nothing else may run.
+    digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
+    return environment.get_template("page.html").render(title=title, verdict=list(verdict), lead=[*lead, f"Made with {tables.versions()}."], sections=sections,
+                                                        style=style, script=script, script_hash=f"sha256-{digest}")
+
+
+def _source(name: str) -> str:
+    return (importlib.resources.files(__package__) / FOLDER / name).read_text(encoding="utf-8")
 
 
 def parity_section(found: Any) -> Section:
     """What `parity.compare` found, as a section."""
-    pictures = [(f"{found.name} {name}", png) for name, png in found.plots().items()]
-    return Section(f"Parity: {found.name} on {found.device}", [str(found)], [("", [p.row() for p in found.places])], pictures)
+    rows = [p.row() for p in found.places]
+    parts = [Table(title, [{k: v for k, v in r.items() if k != "pass"} for r in rows if r["pass"] == name], found.BELOW)
+             for name, title in found.PASSES.items()]
+    return Section("Parity", [f"{found}."], [t for t in parts if t.rows], list(found.plots().values()), terms=found.TERMS)
 
 
-def bench_section(rows: Sequence[Any], pictures: dict[str, bytes]) -> Section:
-    """Rows of the bench as a section, CPU and GPU apart."""
+def status_section(rows: Sequence[dict[str, Any]]) -> Section:
+    """Rows of status as a section: by kind and family, what is there and what is to come."""
+    return Section("Status", [f"{status_tables.counts(rows)}.", LEGEND], kinds=status_tables.kinds(rows), terms=status_tables.MEANING)
+
+
+def bench_section(rows: Sequence[Any], pictures: Mapping[str, Picture]) -> Section:
+    """Rows of the bench on one device as a section; what several tables have in common is said once."""
     from .bench_row import sections
 
-    found = sections(rows)
-    return Section("Bench", [f"{title}: {legend}" for title, legend, _ in found], [(title, some) for title, _, some in found],
-                   [(f"bench {name}", png) for name, png in pictures.items()])
+    found = [(title.partition(": ")[2], legend, [_by_work(r) for r in some]) for title, legend, some in sections(rows)]
+    legends = {legend: [title for title, other, _ in found if other == legend] for _, legend, _ in found}
+    text = [f"{', '.join(titles).capitalize()}. {legend}" for legend, titles in legends.items()]
+    return Section("Bench", text, [Table(title.capitalize(), some, BELOW) for title, _, some in found], list(pictures.values()))
 
 
-def status_section(rows: Iterable[dict[str, Any]]) -> Section:
-    """Rows of status as a section: what is there, in tables by kind, and how much is to come."""
-    from .status_command import summary
+def _by_work(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with the name of its work in front, and without what the section says of all."""
+    return {"work": row["work"], **{k: v for k, v in row.items() if k not in ("work", "suite", "device")}}
 
-    rows = list(rows)
-    here = [r for r in rows if r["note"] != "not there yet"]
-    found = [(tables.HEADINGS[kind], [tables.shown(r) for r in here if r["kind"] == kind]) for kind in tables.FILES]
-    return Section("Status", [summary(rows), tables.LEGEND, *tables.MEANING.splitlines()], [(title, some) for title, some in found if some])
+
+BELOW = ("arithmetic", "threads", "tuning", "note", "launches", "kernels' MB", "peak MB")  # of the bench: under each row

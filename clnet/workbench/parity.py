@@ -16,10 +16,12 @@ from ..autodiff import gradients
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
 from ..model import Sequential
+from ..show import Table
 from ..spec import is_float, np_dtype
 from ..state import Parameter, capture
 from ..tensor import Tensor, tensor
-from . import checks, probe, registry, tables
+from . import checks, plots, probe, registry, tables
+from .marks import Mark
 
 Array = np.ndarray[Any, Any]
 BATCH = 3  # samples, where the model says the shape of one
@@ -40,17 +42,27 @@ class Place:
     def ok(self) -> bool:
         return bool(np.max(self.error, initial=0.0) <= self.allowed)
 
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.error, initial=0.0))
+
     def row(self) -> dict[str, Any]:
         """Numbers for a table."""
-        return {"pass": self.pass_, "where": self.name, "shape": "×".join(map(str, self.shape)) or "scalar",
-                "max error": f"{np.max(self.error, initial=0.0):.2g}", "median error": f"{np.median(self.error) if self.error.size else 0.0:.2g}",
-                "max ulp": f"{np.max(self.ulp, initial=0.0):.3g}", "median ulp": f"{np.median(self.ulp) if self.ulp.size else 0.0:.3g}",
-                "allowed": f"{self.allowed:.2g}", "": "✅" if self.ok else "❌"}
+        share = "" if not self.allowed else f"{100 * self.worst / self.allowed:.2g} %" if np.isfinite(self.worst) else "inf"
+        return {"pass": self.pass_, "where": self.name, "shape": "×".join(map(str, self.shape)) or "scalar", "largest error": f"{self.worst:.2g}",
+                "of allowed": share, "within": Mark(self.ok), "median error": f"{np.median(self.error) if self.error.size else 0.0:.2g}",
+                "allowed": f"{self.allowed:.2g}", "median ulp": f"{np.median(self.ulp) if self.ulp.size else 0.0:.2g}"}
 
 
 @dataclass(frozen=True)
 class Parity:
-    """All places in the order they are computed: outputs forward, then gradients backward."""
+    """All places in the order they are computed: outputs forward, then gradients backward. Shows itself as a table in a notebook."""
+
+    PASSES = {"forward": "Outputs, first to last", "backward": "Gradients, last to first"}
+    BELOW = ("median error", "allowed", "median ulp")
+    TERMS = {"error": "|a − b| / (1 + |b|) of an element, a from the device and b from the float64 reference",
+             "of allowed": "the largest error's share of what rounding explains: the tolerance of one operation, times the root of the longest sum's terms",
+             "median ulp": "the median distance in units of the last place; far larger at elements near 0, where one unit is tiny, so the largest says nothing"}
 
     name: str
     device: str
@@ -63,22 +75,26 @@ class Parity:
 
     def __str__(self) -> str:
         p = self.first
-        verdict = "no divergence" if p is None else f"first divergence: {p.name}, {p.pass_}, error {np.max(p.error):.2g} (allowed {p.allowed:.2g})"
+        verdict = "no divergence" if p is None else f"first divergence: {p.name}, {p.pass_}, error {p.worst:.2g} (allowed {p.allowed:.2g})"
         return f"{self.name} on {self.device}: {len(self.places)} values compared, {verdict}"
 
     def markdown(self) -> str:
         return tables.markdown(p.row() for p in self.places)
 
-    def plots(self) -> dict[str, bytes]:
-        """PNG histograms of the errors, forward and backward."""
-        from . import plots
+    def table(self) -> Table:
+        """The places as a table; those that are too far off are marked."""
+        rows = [p.row() for p in self.places]
+        wrong = [k for k, p in enumerate(self.places) if not p.ok]
+        return Table(list(rows[0]) if rows else [], [list(r.values()) for r in rows], title=str(self), marked=wrong)
 
-        out = {}
-        for name in ("forward", "backward"):
-            some = [p for p in self.places if p.pass_ == name]
-            if some:
-                out[name] = plots.histograms({p.name: np.ravel(p.error) for p in some}, f"{self.name}, {name}, {self.device}", max(p.allowed for p in some))
-        return out
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def plots(self) -> dict[str, plots.Picture]:
+        """PNG histograms of the errors, forward and backward."""
+        some = {name: [p for p in self.places if p.pass_ == name] for name in self.PASSES}
+        return {name: plots.histograms({p.name: p.error for p in found}, f"{self.name}, errors {name}", max(p.allowed for p in found))
+                for name, found in some.items() if found}
 
 
 @contextlib.contextmanager
@@ -129,7 +145,7 @@ def compare(model: Layer, inputs: Sequence[Array], engine: Any = None, name: str
     passes = ["forward"] * len(heard) + ["backward"] * len(backward)
     names = [n for n, _ in heard] + [n for n, _ in backward]
     places = [_place(p, n, g, w, t) for p, n, g, w, t in zip(passes, names, got, want, outputs, strict=True)]
-    return Parity(name or type(model).__name__, engine.device.key, places)
+    return Parity(name or type(model).__name__, tables.device_words(engine.device), places)
 
 
 def _distinct(heard: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
@@ -227,7 +243,7 @@ def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Seq
 
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"parity-{page.file_name(what)}.html"
-        path.write_text(page.render(f"Parity of {what}", str(found), [page.parity_section(found)]), encoding="utf-8")
+        path.write_text(page.render(f"Parity of {what}", [tables.device_words(engine.device)], [page.parity_section(found)], [f"{found}."]), encoding="utf-8")
         print(f"written: {path}", file=sys.stderr)
     return int(found.first is not None)
 

@@ -1,4 +1,8 @@
-"""Pictures of what was measured, as PNG bytes; drawn with matplotlib's Agg canvas, with no global state."""
+"""Pictures of what was measured, as PNG bytes; drawn with matplotlib's Agg canvas, with no global state.
+
+One style for all: WIDTH inches wide and twice as fine as a screen, so that the smallest letters keep 9 pixels on a telephone that shows
+the picture 350 pixels wide; axes without a box, names at the lines themselves.
+"""
 
 from __future__ import annotations
 
@@ -8,129 +12,226 @@ from typing import Any
 
 import numpy as np
 
+from ..show import shorten
+
 Array = np.ndarray[Any, Any]
-INK, FAST, SLOW, BARS = "#444444", "#2a7f62", "#c0562f", "#3b6ea5"
+INK, SOFT, FAST, SLOW, BARS = "#444444", "#999999", "#2a7f62", "#c0562f", "#3b6ea5"
+COLORS = (BARS, SLOW, FAST, "#8a5aa5", "#7a6a2f", "#3c8f9e")
 PLAIN = {"parse_math": False}  # a name with $ is a name, not a formula
+WIDTH, DPI, FINE = 6.4, 100, 2  # [inch], [pixels an inch] on a page, pixels of ours in one of the page's
+TITLE, LABEL, SMALL = 13, 12, 11  # [points]
+MOST = 40  # distributions in one picture
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+class Picture(bytes):
+    """A PNG that says what it shows (`heading`) and how to read it (`note`), and shows itself in a notebook at its own size."""
+
+    heading: str
+    note: str
+
+    def __new__(cls, png: bytes, heading: str = "", note: str = "") -> Picture:
+        made = super().__new__(cls, png)
+        made.heading, made.note = heading, note
+        return made
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height on a page [pixels]: half of those in the file."""
+        return tuple(int.from_bytes(self[k : k + 4], "big") // FINE for k in (16, 20))  # type: ignore[return-value]
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        width, height = self.size
+        return bytes(self), {"width": width, "height": height}
+
+
+def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
+    """A figure and its axes, in the one style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=SMALL, color=SOFT)
+    axes.xaxis.label.set_fontsize(LABEL)
+    axes.yaxis.label.set_fontsize(LABEL)
     return figure, axes
 
 
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()
+def _titled(axes: Any, title: str) -> None:
+    axes.set_title(title, fontsize=TITLE, color=INK, loc="left", **PLAIN)
 
 
-def histograms(errors: dict[str, Array], title: str, allowed: float) -> bytes:
-    """Distributions of log10 of the errors, one line a name, with the limit."""
-    figure, axes = _figure(8, 0.42 * max(len(errors), 3) + 1.2)
-    bins = np.linspace(-10, 1, 67)
-    for k, (name, e) in enumerate(reversed(errors.items())):
-        with np.errstate(divide="ignore"):
-            logs = np.clip(np.nan_to_num(np.log10(e), nan=1.0, posinf=1.0), -10, 1)
-        counts, edges = np.histogram(logs, bins)
-        height = counts / max(counts.max(initial=0), 1) * 0.85
-        axes.fill_between(edges[:-1], k, k + height, step="post", color=BARS, linewidth=0)
-        axes.text(-10.1, k + 0.1, name[:40], ha="right", va="bottom", fontsize=8, **PLAIN)
-    axes.axvline(np.log10(allowed), color=SLOW, linewidth=1)
-    axes.text(np.log10(allowed), len(errors), " allowed", color=SLOW, fontsize=8)
-    axes.set(yticks=[], xlabel="log10 of |a − b| / (1 + |b|); equal values stand at −10", xlim=(-10, 1))
-    axes.spines["left"].set_visible(False)
-    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+def _png(figure: Any, title: str, note: str = "") -> Picture:
+    from PIL import Image
+
+    drawn, out = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=DPI * FINE)
+    # A palette takes a third of the bytes, and a page holds a dozen pictures.
+    Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, format="png", optimize=True)
+    return Picture(out.getvalue(), title, note)
 
 
-def ratios(names: Sequence[str], values: Sequence[float], title: str) -> bytes:
-    """Horizontal bars of peer time / our time around 1, on a logarithmic axis."""
-    figure, axes = _figure(9, 0.28 * max(len(names), 3) + 1.2)
+def histograms(errors: Mapping[str, Array], title: str, allowed: float) -> Picture:
+    """Distributions of log10 of the errors, one line a name, with the limit. Of more than MOST names those with the largest errors."""
+    with np.errstate(divide="ignore"):
+        logs = {n: np.nan_to_num(np.log10(np.ravel(e)), nan=9.0, posinf=9.0, neginf=-30.0) for n, e in errors.items()}
+    worst = sorted(logs, key=lambda n: -logs[n].max(initial=-30.0))[:MOST]
+    drawn = {n: v for n, v in logs.items() if n in worst}
+    limit = float(np.log10(allowed)) if allowed > 0 else -12.0
+    high = float(np.ceil(min(max([limit, *(v.max(initial=-30.0) for v in drawn.values())]) + 0.4, 9)))
+    low = max(min([limit - 3, *(float(np.quantile(v[v > -30], 0.02)) for v in drawn.values() if (v > -30).any())]) - 0.5, -14.0)
+    figure, axes = _figure(min(0.26 * max(len(drawn), 4) + 1.3, 9.0))
+    bins = np.linspace(low, high, 61)
+    for k, e in enumerate(reversed(drawn.values())):
+        counts, _ = np.histogram(np.clip(e, low, high), bins)
+        axes.fill_between(bins[:-1], k, k + counts / max(counts.max(initial=0), 1) * 0.85, step="post", linewidth=0,
+                          color=SLOW if e.max(initial=low) > limit else BARS)
+    axes.axvline(limit, color=SLOW, linewidth=1.2)
+    axes.set_yticks(np.arange(len(drawn)) + 0.3, [shorten(n, 26) for n in reversed(drawn)], **PLAIN)
+    axes.tick_params(left=False)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set(xlabel="error |a − b| / (1 + |b|)", xlim=(low, high), ylim=(-0.2, len(drawn)))
+    ticks = range(int(np.ceil(low)), int(high) + 1, 1 + int(high - low) // 8)
+    axes.set_xticks(list(ticks), [f"$10^{{{t}}}$" for t in ticks])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.spines["top"].set_visible(True)
+    _titled(axes, title)
+    left = "" if len(drawn) == len(logs) else f" The {len(drawn)} of {len(logs)} with the largest errors."
+    return _png(figure, title, f"How large the errors of each value's elements are. The line is what is allowed; equal values stand at the left edge.{left}")
+
+
+def ratios(names: Sequence[str], values: Sequence[float], title: str, spreads: Sequence[tuple[float, float] | None] | None = None) -> Picture:
+    """Horizontal bars of peer time / our time around 1, on a logarithmic axis; lines over them from least to largest of the rounds."""
+    figure, axes = _figure(0.27 * max(len(names), 3) + 1.3, WIDTH + 0.8)
     where = np.arange(len(names))[::-1]
     axes.barh(where, np.log2(values), color=[FAST if v >= 1 else SLOW for v in values], height=0.7)
-    for y, v in zip(where, values, strict=True):
-        axes.text(np.log2(v), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right", fontsize=8)
-    axes.set_yticks(where, [n[:60] for n in names], fontsize=8, **PLAIN)
-    low, high = int(np.floor(np.min(np.log2(values), initial=-1.0))), int(np.ceil(np.max(np.log2(values), initial=1.0)))
-    ticks = np.arange(low, high + 1, 1 + (high - low) // 10)
-    axes.set_xticks(ticks, [f"{2.0**t:.3g}×" for t in ticks], fontsize=8)
-    axes.set(xlim=(low - 0.8, high + 0.8), xlabel="peer's time / our time: right of 1 we are faster")
+    ends = [(min(s[0], v), max(s[1], v)) if s else (v, v) for v, s in zip(values, spreads or [None] * len(values), strict=True)]
+    for y, v, (least, most) in zip(where, values, ends, strict=True):
+        if most > least:
+            axes.plot(np.log2([least, most]), [y, y], color=INK, linewidth=1.2)
+        axes.text(np.log2(most if v >= 1 else least), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right", fontsize=SMALL)
+    axes.set_yticks(where, [shorten(n, 34) for n in names], **PLAIN)
+    spread = np.log2(np.array([1.0, *(e for pair in ends for e in pair)]))
+    low, high = int(np.floor(min(spread.min(), -1))), int(np.ceil(max(spread.max(), 1)))
+    ticks = np.arange(low, high + 1, 1 + (high - low) // 6)
+    axes.set_xticks(ticks, [f"{2.0**t:.3g}×" for t in ticks])
+    axes.set(xlim=(low - 0.8, high + 0.8), ylim=(-0.6, len(names) - 0.4), xlabel="peer's time / our time")
     axes.axvline(0, color=INK, linewidth=1)
-    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+    _titled(axes, title)
+    return _png(figure, title, "Right of 1 clnet is faster, left of it the peer." + (" Thin lines: from least to largest of the rounds." if spreads else ""))
 
 
 def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epoch", ylabel: str = "", log: bool = False,
-           size: tuple[float, float] = (6, 3)) -> bytes:
+           size: tuple[float, float] = (WIDTH, 3.2)) -> Picture:
     """Lines over 1, 2, 3 … with their names at their ends."""
-    figure, axes = _figure(*size)
-    for name, values in series.items():
-        x = np.arange(1, len(values) + 1)
-        axes.plot(x, values, marker="o" if len(values) < 30 else None, markersize=3, linewidth=1.4)
-        if len(values):
-            axes.annotate(f" {name}", (x[-1], values[-1]), fontsize=8, **PLAIN)
+    figure, axes = _figure(size[1], size[0])
+    _lines(axes, {name: (values, COLORS[k % len(COLORS)], "-") for k, (name, values) in enumerate(series.items())}, log)
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    if log and all(np.all(np.asarray(v) > 0) for v in series.values()):
+    _titled(axes, title)
+    return _png(figure, title)
+
+
+def learning(runs: Mapping[str, Mapping[str, Sequence[float]]], column: str, title: str) -> Picture:
+    """A quantity by epoch, a colour a run: whole lines from unseen data (val_...), thin dashed ones from the training's."""
+    figure, axes = _figure(3.4)
+    whole: dict[str, tuple[Sequence[float], str, str]] = {}
+    for k, (run, columns) in enumerate(runs.items()):
+        color, unseen = COLORS[k % len(COLORS)], f"val_{column}"
+        if column in columns and unseen in columns:
+            _lines(axes, {"": (columns[column], color, "--")}, column == "loss")
+        if column in columns:
+            whole[run] = columns.get(unseen, columns[column]), color, "-"
+    _lines(axes, whole, column == "loss")
+    axes.set(xlabel="epoch")
+    _titled(axes, title)
+    return _png(figure, title, "Whole lines: images that were not trained on. Dashed lines: the training images.")
+
+
+def _lines(axes: Any, lines: Mapping[str, tuple[Sequence[float], str, str]], log: bool) -> None:
+    """Lines over 1, 2, 3 …, each (values, colour, style), named at its end; ticks at whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    for values, color, style in lines.values():
+        x = np.arange(1, len(values) + 1)
+        axes.plot(x, values, style, marker="o" if len(values) < 3 else None, markersize=4, linewidth=1.8 if style == "-" else 1.1, color=color)
+    if log and all(np.all(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
         axes.set_yscale("log")
-    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    _names(axes, {name: (len(v), v[-1], color) for name, (v, color, _) in lines.items() if name and len(v) and np.isfinite(v[-1])})
 
 
-def roofline(points: Mapping[str, tuple[float, float]], gflops: float, gbytes: float, title: str) -> bytes:
-    """What was reached [GFLOP/s] over flops a byte, numbered and named at the side, under the roof of the device's measured peak."""
-    figure, axes = _figure(9, max(4.5, 0.17 * len(points) + 1))
+def _names(axes: Any, ends: Mapping[str, tuple[float, float, str]]) -> None:
+    """Names at the ends of lines, moved apart where they would lie on each other."""
+    axes.figure.draw_without_rendering()  # where the ends are is known from then on
+    at, below = {name: axes.transData.transform((x, y))[1] for name, (x, y, _) in ends.items()}, -np.inf
+    for name in sorted(at, key=lambda n: at[n]):
+        x, y, color = ends[name]
+        below = max(at[name], below + 1.25 * SMALL * DPI / 72)
+        axes.annotate(name, (x, y), (5, (below - at[name]) * 72 / DPI), textcoords="offset points", fontsize=SMALL, color=color, va="center",
+                      annotation_clip=False, **PLAIN)
+
+
+def roofline(points: Mapping[str, tuple[float, float]], gflops: float, gbytes: float, title: str) -> Picture:
+    """What was reached [GFLOP/s] over flops a byte, numbered, under the roof of the device's measured peak; named below the axes."""
+    from matplotlib.ticker import FuncFormatter
+
+    names = [f"{k}  {share:.0%}  {shorten(n, 60)}" for k, (n, share) in enumerate(((n, r / min(gflops, a * gbytes)) for n, (a, r) in points.items()), 1)]
+    columns = 2 if len(names) > 3 and max(map(len, names)) <= 44 else 1
+    figure, axes = _figure((3.6 if len(names) <= 12 else 4.6) + 0.23 * -(-len(names) // columns), WIDTH + 0.8)
     x = np.array([p[0] for p in points.values()])
     low, high = min(x.min(initial=0.1), gflops / gbytes) / 2, max(x.max(initial=1.0), gflops / gbytes) * 2
     over = np.geomspace(low, high, 200)
     axes.plot(over, np.minimum(gflops, over * gbytes), color=INK, linewidth=1.4)
-    for k, (name, (at, reached)) in enumerate(points.items(), 1):
-        share = reached / min(gflops, at * gbytes)
-        axes.plot(at, reached, "o", markersize=4, color=FAST if share >= 0.5 else SLOW, label=f"{k} {name[:44]}: {share:.0%}")
-        axes.annotate(f" {k}", (at, reached), fontsize=6)
+    for k, (name, (at, reached)) in enumerate(zip(names, points.values(), strict=True), 1):
+        good = reached >= 0.5 * min(gflops, at * gbytes)
+        axes.plot(at, reached, "o", markersize=6, color=FAST if good else SLOW, label=name)
+        axes.annotate(f" {k}", (at, reached), fontsize=SMALL)
     axes.set(xscale="log", yscale="log", xlabel="flops a byte", ylabel="GFLOP/s")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=6, frameon=False, handlelength=0.5)
-    axes.set_title(f"{title}: roof {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s", fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axis.set_minor_formatter("")
+    figure.legend(loc="outside lower left", fontsize=SMALL, frameon=False, handlelength=0.6, ncols=columns, prop={"size": SMALL})
+    _titled(axes, f"{title}\nroof: {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s")
+    return _png(figure, title, "Under the line is what this device can do with so many flops a byte. Percentages: of the roof above the point.")
 
 
-def growth(series: Mapping[str, Mapping[float, float]], title: str, xlabel: str, ylabel: str) -> bytes:
+def growth(series: Mapping[str, Mapping[float, float]], title: str, xlabel: str, ylabel: str) -> Picture:
     """Lines over the sizes on two logarithmic axes; the dotted line grows as the size does, from the first line's last point back."""
-    figure, axes = _figure(6, 4)
-    for name, points in series.items():
-        axes.plot(list(points), list(points.values()), marker="o", markersize=4, linewidth=1.4, label=name)
+    figure, axes = _figure(4)
+    for k, (name, points) in enumerate(series.items()):
+        axes.plot(list(points), list(points.values()), marker="o", markersize=5, linewidth=1.8, label=name, color=COLORS[k % len(COLORS)])
     sizes, values = (list(c) for c in zip(*next(iter(series.values())).items(), strict=True))
-    axes.plot(sizes, [values[-1] * s / sizes[-1] for s in sizes], linestyle=":", linewidth=1, color=INK, label="linear")
+    axes.plot(sizes, [values[-1] * s / sizes[-1] for s in sizes], linestyle=":", linewidth=1.4, color=INK, label="linear")
     axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, ylim=(min(min(p.values()) for p in series.values() if p) / 2, None))
     axes.set_xticks(sizes, [f"{s:g}" for s in sizes])
-    axes.legend(fontsize=8, frameon=False)
-    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+    axes.xaxis.set_minor_formatter("")
+    axes.legend(fontsize=SMALL, frameon=False)
+    _titled(axes, title)
+    return _png(figure, title, "Dotted: time that grows as the size does.")
 
 
-def groups(bars: Mapping[str, Mapping[str, float]], title: str, xlabel: str) -> bytes:
+def groups(bars: Mapping[str, Mapping[str, float]], title: str, xlabel: str) -> Picture:
     """Horizontal bars in groups: a group a name, a colour a member."""
     members = list(dict.fromkeys(m for g in bars.values() for m in g))
-    figure, axes = _figure(8, 0.2 * sum(len(g) + 1 for g in bars.values()) + 1.2)
+    figure, axes = _figure(0.26 * sum(len(g) + 0.8 for g in bars.values()) + 1.3 + 0.23 * len(members), WIDTH + 0.8)
     y, ticks = 0.0, []
-    colors = dict(zip(members, ("#2a7f62", "#999999", "#3b6ea5", "#c0562f", "#8a5aa5"), strict=False))
+    colors = dict(zip(members, (FAST, SOFT, BARS, SLOW, "#8a5aa5"), strict=False))
     for name, group in bars.items():
         ticks.append((y - (len(group) - 1) / 2, name))
         for member, value in group.items():
             axes.barh(y, value, height=0.9, color=colors.get(member, INK))
-            axes.text(value, y, f" {value:.3g}", va="center", fontsize=7)
+            axes.text(value, y, f" {value:.3g}", va="center", fontsize=SMALL)
             y -= 1
-        y -= 1
-    axes.set_yticks([t for t, _ in ticks], [n[:44] for _, n in ticks], fontsize=8, **PLAIN)
-    axes.legend(handles=[_patch(c, m) for m, c in colors.items()], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+        y -= 0.8
+    axes.set_yticks([t for t, _ in ticks], [shorten(n, 34) for _, n in ticks], **PLAIN)
+    axes.margins(x=0.12, y=0.02)
     axes.set(xlabel=xlabel)
-    axes.set_title(title, fontsize=10, color=INK, loc="left", **PLAIN)
-    return _png(figure)
+    figure.legend(handles=[_patch(c, m) for m, c in colors.items()], loc="outside lower left", fontsize=SMALL, frameon=False)
+    _titled(axes, title)
+    return _png(figure, title)
 
 
 def _patch(color: str, label: str) -> Any:

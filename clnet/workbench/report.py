@@ -3,42 +3,62 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import bench, page, parity, plots, registry, status, tables
-from .page import Section
+from ..show import duration, plural
+from . import bench, page, parity, plots, registry, status, status_tables, tables
+from .marks import Mark, green
+from .page import Section, Table
 
 TRAINED = ("mlp", "cnn", "lstm", "transformer")
 QUICK_TRAINED = ("mlp", "cnn")
+CURVES = {"loss": "cross entropy", "accuracy": "accuracy"}
 
 
 def main(engine: Any, folder: Path, *, quick: bool = False) -> int:
     """Writes the report and says where it is. Exit status 1 if a part failed; the other parts are there all the same."""
-    from tqdm.auto import tqdm
-
     from ..engine import on
 
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
+    print(f"report: {tables.device_words(engine.device)}; written to {folder.resolve()}{os.sep}", file=sys.stderr)
     parts: list[tuple[str, Callable[[Any, bool], Section]]] = [("Training", training), ("Status", checked), ("Parity", compared), ("Bench", timed)]
     sections = []
-    with on(engine), tqdm(parts, desc="report", bar_format="{desc}: {n}/{total} {postfix} [{elapsed}]") as bar:
-        for name, part in bar:
-            bar.set_postfix_str(name)
+    with on(engine):
+        for name, part in parts:
             sections.append(attempt(name, part, engine, quick))
-    device = engine.device
+            print(f"report: {line(sections[-1])}", file=sys.stderr)
     command = "clnet report --quick" if quick else "clnet report"
-    lead = f"{device.name}, {device.platform}, driver {device.driver}. Made by `{command}` in {time.perf_counter() - start:.0f} s."
-    write(folder, lead, sections, command)
-    for s in sections:
-        print(f"{'FAILED' if s.error else 'ok':7} {s.title:32} {s.seconds or 0:5.0f} s  {s.error or (s.text[0] if s.text else '')}"[:160])
+    write(folder, made(engine.device, command, time.perf_counter() - start, sections), sections, command, engine.device)
+    for sentence in verdict(engine.device, sections):
+        print(sentence)
     print(f"report: {(folder / 'index.html').resolve()}")
     return int(any(s.error for s in sections))
+
+
+def line(section: Section) -> str:
+    """How a part ended."""
+    return f"{section.title}, {duration(section.seconds or 0.0)}: {f'FAILED: {section.error}' if section.error else 'ok'}"
+
+
+def made(device: Any, command: str, seconds: float, sections: Sequence[Section]) -> list[str]:
+    """How the report came to be, for its foot."""
+    parts = ", ".join(f"{s.title.lower()} {duration(s.seconds or 0.0)}" for s in sections)
+    return [f"Made by `{command}` in {duration(seconds)} ({parts}).", f"Device: {tables.device_words(device)}; {device.platform}, driver {device.driver}."]
+
+
+def verdict(device: Any, sections: Sequence[Section]) -> list[str]:
+    """On top: what holds on which device, what the training reached, how fast it is against whom. What failed is said of its part."""
+    said = {s.title: s.verdict or (f"{s.title} failed: {s.error.rstrip('.')}." if s.error else "") for s in sections}
+    checks = " ".join(filter(None, (said.get("Status"), said.get("Parity"))))
+    where = f"On {tables.device_words(device)}, {plural(device.compute_units, 'compute unit')}: "
+    return [where + checks, *filter(None, (said.get("Training"), said.get("Bench")))]
 
 
 def attempt(name: str, part: Callable[[Any, bool], Section], engine: Any, quick: bool) -> Section:
@@ -58,29 +78,47 @@ def training(engine: Any, quick: bool) -> Section:
     """The example networks on the bundled digits."""
     from ..train import examples
 
-    section, losses, missed = Section("Training"), {}, []
-    rows: list[dict[str, Any]] = []
-    for kind in QUICK_TRAINED if quick else TRAINED:
-        r = examples.train_digits(kind, device=engine)
-        rows.append({"model": kind, "parameters": r.parameters, "epochs": len(r.history.rows), "test accuracy": f"{r.accuracy:.4f}",
-                     "target": f"{r.target:.3f}", "test loss": f"{r.loss:.4f}", "seconds": f"{r.seconds:.1f}", "samples/s": f"{r.samples_per_second:.0f}"})
-        losses[kind] = [float(row["loss"]) for row in r.history.rows]
-        missed += [] if r.passed else [f"{kind} reached {r.accuracy:.4f}, its target is {r.target:.3f}"]
-    section.text = ["Networks trained on scikit-learn's digits on the device, and tested on the fifth that they did not see."]
-    section.tables, section.error = [("", rows)], "; ".join(missed)
-    section.pictures = [("training loss", plots.curves(losses, "training loss", ylabel="cross entropy", log=True))]
-    return section
+    return trained([examples.train_digits(kind, device=engine) for kind in (QUICK_TRAINED if quick else TRAINED)])
+
+
+def trained(runs: Sequence[Any]) -> Section:
+    """What trainings came to (`examples.Result`), as a section."""
+    rows = [{"network": r.kind, "accuracy": f"{100 * r.accuracy:.2f} %", "at least": f"{100 * r.target:.1f} %", "reached": Mark(r.passed),
+             "test loss": f"{r.loss:.4f}", "parameters": f"{r.parameters:,}", "epochs": str(len(r.history.rows)), "time": duration(r.seconds),
+             "samples/s": f"{r.samples_per_second:,.0f}"} for r in runs]
+    history = {r.kind: {c: [float(row[c]) for row in r.history.rows] for c in ("loss", "val_loss", "accuracy", "val_accuracy") if c in r.history.columns()}
+               for r in runs}
+    reached = " and ".join(f"the {r.kind} {100 * r.accuracy:.1f} %" for r in runs)
+    missed = [f"{r.kind} reached {r.accuracy:.4f}, its target is {r.target:.3f}" for r in runs if not r.passed]
+    asked = "less than is asked" if missed else "as much as is asked, or more"
+    curves = [plots.learning(history, name, f"Training on digits: {title}") for name, title in CURVES.items()]
+    return Section("Training", ["Networks trained on scikit-learn's digits on the device, and tested on the fifth of them that they did not see."],
+                   [Table("Networks", rows, ("test loss", "parameters", "epochs"))], curves,
+                   error="; ".join(missed), verdict=f"Trained here, {reached} of the digits that they had not seen are read right: {asked}.")
 
 
 def checked(engine: Any, quick: bool) -> Section:
     """Status of everything registered on this device; with --quick without the ops, and of the rest the first examples."""
     broken = registry.load_all()
-    kinds = [k for k in tables.FILES if not (quick and k == "op")]
-    section = page.status_section(status.as_dicts(status.run([engine], kinds, examples=1 if quick else None)))
+    kinds = [k for k in status_tables.FILES if not (quick and k == "op")]
+    rows = status.as_dicts(status.run([engine], kinds, examples=1 if quick else None))
+    section = page.status_section(rows)
     if quick:
-        section.text.insert(1, "Every layer, loss and optimizer, on the first of its examples; `clnet status` runs more of them, and the operations.")
+        section.text.insert(1,
+                            "A quick run: every layer, loss and optimizer on the first of its examples. `clnet status` runs more of them, and the operations.")
+    section.verdict = status_sentence(rows)
     section.error = "; ".join(f"{name} cannot be imported: {why}" for name, why in broken.items())
     return section
+
+
+def status_sentence(rows: Sequence[dict[str, Any]]) -> str:
+    """How much is there, and how much of it is right in every column."""
+    here = status_tables.there(rows)
+    what = " and ".join(", ".join(status_tables.HEADINGS[k].lower() for k in dict.fromkeys(r["kind"] for r in here)).rsplit(", ", 1))
+    wrong = [r["name"] for r in here if not green(r[a] for a in status.ASPECTS)]
+    found = f"all {len(here)} {what} that are there pass" if not wrong else f"{len(here) - len(wrong)} of the {len(here)} {what} that are there pass"
+    return (f"{found} every check" + (f", and {plural(len(wrong), 'name')} not ({', '.join(wrong[:5])}{', ...' * (len(wrong) > 5)})" if wrong else "")
+            + f"; {len(rows) - len(here)} are not there yet.")
 
 
 def compared(engine: Any, quick: bool) -> Section:
@@ -88,24 +126,44 @@ def compared(engine: Any, quick: bool) -> Section:
     found = parity.compare(*parity.digits("cnn"), engine, "digits-cnn")
     section = page.parity_section(found)
     section.error = "" if found.first is None else str(found)
+    section.verdict = "" if section.error else f"The cnn's {len(found.places)} outputs and gradients agree with the float64 reference."
     return section
 
 
 def timed(engine: Any, quick: bool) -> Section:
     """The bench in its quick form."""
     warning = bench.busy()
-    rows = bench.run(engine, "all", quick=True)
+    rows = bench.run(engine, "all", quick=quick)
     section = page.bench_section(rows, bench.pictures(rows))
-    section.text += [warning] if warning else []
+    section.text = [*([warning] if warning else []), *section.text]
     section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.failed)
+    section.verdict = speed_sentence(rows, warning)
     return section
 
 
-def write(folder: Path, lead: str, sections: list[Section], command: str) -> None:
+def speed_sentence(rows: Sequence[Any], warning: str) -> str:
+    """Against whom, how many works are faster, by how much in the median; or that there was nobody."""
+    from .bench_plots import TIMED
+
+    peers = {_proper(p): [r.ratio for r in rows if r.peer == p and r.ratio and r.suite in TIMED] for p in dict.fromkeys(r.peer for r in rows if r.peer)}
+    said = [f"against {p}, {sum(v > 1 for v in found)} of {plural(len(found), 'work')} are faster, in the median {statistics.median(found):.2f} times as fast"
+            for p, found in peers.items() if found]
+    absent = [] if any("PyTorch" in p and found for p, found in peers.items()) else ["PyTorch is not installed"]
+    doubt = ["the machine was busy, so these figures are doubtful"] if warning else []
+    text = "; ".join([*said, *absent, *doubt])
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _proper(peer: str) -> str:
+    return peer.replace("numpy", "NumPy").replace("torch ", "PyTorch ")
+
+
+def write(folder: Path, lead: Sequence[str], sections: Sequence[Section], command: str, device: Any) -> None:
     """index.html, a Markdown file a section, and the pictures."""
-    (folder / "index.html").write_text(page.render("clnet report", lead, sections), encoding="utf-8")
+    said = verdict(device, sections)
+    (folder / "index.html").write_text(page.render("clnet report", lead, sections, said), encoding="utf-8")
     for s in sections:
-        name = page.file_name(s.title.partition(":")[0])
-        (folder / f"{name}.md").write_text(tables.header(s.title, command) + "\n" + lead + "\n\n" + s.markdown(), encoding="utf-8")
-        for caption, png in s.pictures:
-            (folder / f"{page.file_name(caption)}.png").write_bytes(png)
+        text = "\n\n".join([tables.header(s.title, command), "  \n".join(tables.cell(text) for text in lead[1:]), s.markdown()])
+        (folder / f"{page.file_name(s.title)}.md").write_text(text, encoding="utf-8")
+        for picture in s.pictures:
+            (folder / f"{page.file_name(picture.heading)}.png").write_bytes(picture)

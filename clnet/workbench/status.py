@@ -16,10 +16,12 @@ from ..spec import is_float, np_dtype
 from ..state import Parameter
 from ..tensor import tensor
 from . import catalog, checks, golden, probe, properties, registry
+from .marks import NO, NONE, PARTIAL, YES
 from .registry import Example, Subject
+from .tables import device_words
 
-YES, PARTIAL, NO, NONE = "yes", "partial", "no", "n/a"
 ASPECTS = ("forward", "backward", "update", "resident", "parity", "deterministic", "fp16")
+TO_COME = "not there yet"  # the note of a row that nothing answers
 TRIED = 2  # examples of each subject that are run
 STEPS = 3  # steps after which updates are compared
 
@@ -45,6 +47,7 @@ class Row:
     note: str = ""
     driver: str = ""
     date: str = ""
+    device_name: str = ""
 
 
 @dataclass
@@ -97,7 +100,8 @@ def timed(row: Row, subject: Subject, engine: Any) -> Row:
 
 
 def _blank(subject: Subject, device: Any) -> Row:
-    return Row(subject.kind, subject.name, subject.spec_name, subject.family, device.key, driver=device.driver, date=datetime.date.today().isoformat())
+    return Row(subject.kind, subject.name, subject.spec_name, subject.family, device.key, driver=device.driver,
+               date=datetime.date.today().isoformat(), device_name=device_words(device))
 
 
 def _check(subject: Subject, engine: Any) -> Row:
@@ -313,7 +317,7 @@ def to_come(device: Any, present: set[tuple[str, str]], kinds: Sequence[str], on
     chosen, rows = registry.selected({name for _, name in present} | {goal.name for _, goal in goals}, only), []
     for kind, goal in goals:
         if goal.name in chosen:
-            rows.append(Row(kind, goal.name, goal.spec_name, goal.family, device.key, note="not there yet", driver=device.driver))
+            rows.append(Row(kind, goal.name, goal.spec_name, goal.family, device.key, note=TO_COME, driver=device.driver, device_name=device_words(device)))
     return rows
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import registry, status, tables
+from . import registry, status, status_tables
 
 
 def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = False, quick: bool = False) -> int:
@@ -17,24 +17,17 @@ def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = 
     broken = registry.load_all()
     for name, why in broken.items():
         print(f"status: {name} cannot be imported, what it declares is missing: {why}", file=sys.stderr)
-    claimed = tables.read(folder) if check else []
+    claimed = status_tables.read(folder) if check else []
     fresh = status.as_dicts(status.run(devices, only=only, examples=1 if quick else None))
     if check:
         return _check(claimed, fresh, only) or int(bool(broken))
-    tables.write(tables.merged(fresh, folder, bool(only)), folder, _command(devices, only))
-    print(f"{summary(fresh)}; {time.perf_counter() - start:.0f} s; tables in {folder}/")
+    status_tables.write(status_tables.merged(fresh, folder, bool(only)), folder, _command(devices, only))
+    print(f"{status_tables.counts(fresh)}; {time.perf_counter() - start:.0f} s; tables in {folder}/")
     return int(bool(broken))
 
 
 def _command(devices: Sequence[Any], only: str) -> str:
     return " ".join(["clnet status", *(f"--device {d}" for d in devices if d), *([f"--only {only}"] if only else [])])
-
-
-def summary(rows: list[dict[str, Any]]) -> str:
-    """How many names are there, how many of them green in every column."""
-    here = [r for r in rows if r["note"] != "not there yet"]
-    green = sum(all(r[a] in (status.YES, status.NONE) for a in status.ASPECTS) for r in here)
-    return f"{len(rows)} rows: {len(here)} there, {green} green in every column, {len(rows) - len(here)} not there yet"
 
 
 def _check(claimed: list[dict[str, Any]], fresh: list[dict[str, Any]], only: str) -> int:

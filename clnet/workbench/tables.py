@@ -1,4 +1,4 @@
-"""Writes what status found: a Markdown table a kind, one of devices, and the rows as JSON."""
+"""Rows as Markdown tables and as JSON files, and the words that pages open with."""
 
 from __future__ import annotations
 
@@ -13,19 +13,10 @@ from typing import Any
 
 from .. import errors
 from ..doctor import version
-from . import catalog
-from .status import ASPECTS, NO, NONE, PARTIAL, YES
+from ..show import NUMBER
+from .marks import NONE, Mark
 
-GLYPH = {YES: "✅", PARTIAL: "🔄", NO: "❌", NONE: "➖"}
-LEGEND = "✅ yes · 🔄 partial · ❌ no · ➖ does not apply · ⚠️ the reason is in the note"
-FILES = {"layer": "layers.md", "op": "ops.md", "loss": "losses.md", "optimizer": "optimizers.md"}
-HEADINGS = {"layer": "Layers", "op": "Operations", "loss": "Losses", "optimizer": "Optimizers"}
-NUMBERS = {"kernels": "kernels per step", "time_ms": "time [ms]"}
-MEANING = """\
-forward, backward: values and gradients on the device against the float64 reference, and the gradient against differences of it.
-update: steps of an optimizer change every parameter, to what the reference gets. resident: nothing went to the host, no op ran there.
-parity: all of these, and values of an independent library. deterministic: two runs, equal bits. fp16: float16 inputs within tolerance.
-kernels, time: launches and median of one recorded step (forward, backward, update) of the smallest example."""
+RUNTIMES = {"intel": "Intel's {} runtime", "pocl": "PoCL", "nvidia": "NVIDIA's driver", "amd": "AMD's driver", "numpy": "the host"}
 
 
 def versions() -> str:
@@ -36,23 +27,43 @@ def versions() -> str:
     return f"Python {platform.python_version()}, {packages}, {platform.system()} {platform.machine()}"
 
 
+def device_words(device: Any) -> str:
+    """A device by its name and by whose software it runs: "AMD EPYC, Intel's CPU runtime"."""
+    who = RUNTIMES.get(device.runtime, device.platform).format(device.kind.upper())
+    return f"{device.name.removeprefix('pthread-')}, {who}"
+
+
 def cell(text: Any) -> str:
     """Text that stays text in a Markdown table: no markup, no line ends, no HTML."""
+    if isinstance(text, Mark):
+        return text.markdown
     flat = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#$])", r"\\\1", flat)
 
 
+def filled(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without the columns that are empty in every one of them."""
+    rows = list(rows)
+    empty = {k for row in rows for k in row} - {k for row in rows for k, v in row.items() if v not in ("", None)}
+    return [{k: v for k, v in row.items() if k not in empty} for row in rows] if empty else rows
+
+
+def numeric(values: Iterable[Any]) -> bool:
+    """Whether a column holds numbers, with or without units, and nothing else: such columns stand at the right."""
+    texts = [str(v) for v in values if v not in ("", None, NONE)]
+    return bool(texts) and all(NUMBER.fullmatch(t) for t in texts)
+
+
 def markdown(rows: Iterable[dict[str, Any]]) -> str:
-    """Dicts with equal keys as a Markdown table, every cell escaped."""
+    """Dicts with equal keys as a Markdown table, every cell escaped, numbers at the right, without empty columns."""
     import pandas as pd
 
-    frame = pd.DataFrame([{cell(k): cell(v) for k, v in row.items()} for row in rows])
-    return str(frame.to_markdown(index=False, disable_numparse=True)) if len(frame) else "(none)"
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a committed status.json. DataError if it is missing or no list of rows."""
-    return rows_of(folder / "status.json", {"kind", "name", "spec_name", "device", *ASPECTS}, "status", "run `clnet status` first")
+    rows = filled(rows)
+    if not rows or not rows[0]:
+        return "(none)"
+    sides = ["right" if numeric(row[k] for row in rows) else "left" for k in rows[0]]
+    frame = pd.DataFrame([{cell(k): cell("" if v is None else v) for k, v in row.items()} for row in rows])
+    return str(frame.to_markdown(index=False, disable_numparse=True, colalign=sides))
 
 
 def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[str, Any]]:
@@ -66,76 +77,18 @@ def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[s
     return rows
 
 
-def merged(fresh: list[dict[str, Any]], folder: Path, partly: bool) -> list[dict[str, Any]]:
-    """The fresh rows, with the kept rows of devices that were not run (and, when only a part was run, of all that was not)."""
-    try:
-        kept = read(folder)
-    except errors.DataError:
-        return fresh
-    keys, devices = {_key(r) for r in fresh}, {r["device"] for r in fresh}
-    return fresh + [r for r in kept if (r["device"] not in devices or partly) and _key(r) not in keys]
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["kind"], row["name"], row["spec_name"], row["device"]
-
-
-def write(rows: list[dict[str, Any]], folder: Path, command: str) -> None:
-    """All files of the status folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    order = {(g.kind, g.spec_name): k for kind in catalog.KINDS for k, g in enumerate(catalog.goals(kind))}
-    devices = list(dict.fromkeys(r["device"] for r in rows))
-    rows = sorted(rows, key=lambda r: (catalog.KINDS.index(r["kind"]), devices.index(r["device"]), order.get((r["kind"], r["spec_name"]), 999),
-                                       r["family"], r["name"]))
-    _save(folder / "status.json", "[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
-    for kind, name in FILES.items():
-        _save(folder / name, page(kind, [r for r in rows if r["kind"] == kind], command))
-    _save(folder / "devices.md", devices_page(rows, command))
-
-
-def _save(path: Path, text: str) -> None:
+def save(path: Path, text: str) -> None:
+    """Writes the whole file or leaves the old one."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
 
 
+def save_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A JSON list, a line a row."""
+    save(path, "[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
+
+
 def header(title: str, command: str) -> str:
+    """The title and how the file came to be."""
     return f"# {title}\n\nMade by `{command}` on {datetime.date.today().isoformat()} with {versions()}. Not written by hand.\n"
-
-
-def page(kind: str, rows: Sequence[dict[str, Any]], command: str) -> str:
-    """One kind: for each device a summary and a table."""
-    parts = [header(HEADINGS[kind], command), LEGEND, MEANING]
-    for device in dict.fromkeys(r["device"] for r in rows):
-        own = [r for r in rows if r["device"] == device]
-        driver, date = next(((r["driver"], r["date"]) for r in own if r["date"]), (own[0]["driver"], ""))
-        here = [r for r in own if r["note"] != "not there yet"]
-        green = sum(all(r[a] in (YES, NONE) for a in ASPECTS) for r in here)
-        parts.append(f"## {cell(device)}, driver {cell(driver)}{', measured on ' + date if date else ''}\n\n"
-                     f"{len(own)} names: {len(here)} there, {green} of them green in every column, {len(own) - len(here)} not there yet.")
-        parts.append(markdown(shown(r) for r in own))
-    return "\n\n".join(parts) + "\n"
-
-
-def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it stands in tables: glyphs for verdicts."""
-    out = {"name": row["name"], "specification": row["spec_name"], "family": row["family"]}
-    out |= {a: GLYPH[row[a]] for a in ASPECTS}
-    out |= {title: "" if row[k] is None else row[k] if k == "kernels" else f"{row[k]:.3f}" for k, title in NUMBERS.items()}
-    return {**out, "note": ("⚠️ " if row["note"] and row["note"] != "not there yet" else "") + row["note"]}
-
-
-def devices_page(rows: Sequence[dict[str, Any]], command: str) -> str:
-    """The devices that this machine has, and how many names are green on each device that was measured."""
-    from ..engine.device import devices
-
-    there = [{"key": d.key, "name": d.name, "platform": d.platform, "driver": d.driver, "kind": d.kind, "units": d.compute_units,
-              "vector": d.vector_width, "memory [MiB]": d.global_memory >> 20, "fp64": GLYPH[YES if d.fp64 else NO], "fp16": GLYPH[YES if d.fp16 else NO]}
-             for d in devices()]
-    counts = []
-    for device in dict.fromkeys(r["device"] for r in rows):
-        own = [r for r in rows if r["device"] == device]
-        for kind in dict.fromkeys(r["kind"] for r in own):
-            some = [r for r in own if r["kind"] == kind]
-            counts.append({"device": device, "kind": kind, "names": len(some), **{a: sum(r[a] == YES for r in some) for a in ASPECTS}})
-    return "\n\n".join([header("Devices", command), "## On this machine", markdown(there), "## Names that are ✅, by device", markdown(counts)]) + "\n"

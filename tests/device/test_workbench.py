@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clnet.engine.device import devices
 from clnet.layers import Activation, Dense
 from clnet.layers.base import Layer
 from clnet.model import Sequential
 from clnet.op import OPS, pointwise
-from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_workers, tables
+from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_tables, status_workers
 
 VERDICTS = {"yes", "partial", "no", "n/a"}
 
@@ -126,7 +127,7 @@ def test_the_quick_report_leaves_no_layer_out(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_goals_are_in_the_table() -> None:
-    rows = status.to_come(type("D", (), {"key": "x", "driver": "1"}), {("layer", "Dense")}, ["layer"])
+    rows = status.to_come(devices()[-1], {("layer", "Dense")}, ["layer"])
     assert {r.spec_name for r in rows} == {g.spec_name for g in catalog.goals("layer")} - {"DenseLayer", "FullyConnectedLayer"}
     assert all(r.note == "not there yet" and r.forward == "no" for r in rows)
 
@@ -135,7 +136,7 @@ def test_a_row_asked_for_by_its_whole_name_is_alone(tmp_path: Path) -> None:
     """What is registered under a longer name is not said to be missing, nor taken for gone by --check."""
     rows = status.as_dicts(status.run(["numpy"], ["loss"], only="MSELoss", examples=1, progress=False))
     assert {r["name"] for r in rows} == {"MSELoss"}
-    tables.write([{**r, "name": name} for r in rows for name in ("MSELoss", "RMSELoss")], tmp_path, "clnet status")
+    status_tables.write([{**r, "name": name} for r in rows for name in ("MSELoss", "RMSELoss")], tmp_path, "clnet status")
     assert status_command.main(["numpy"], tmp_path, only="MSELoss", check=True, quick=True) == 0
     assert registry.selected(["Dense", "DenseBlock", "GRU"], "dense") == {"Dense"}
     assert registry.selected(["DenseUnit", "DenseBlock", "GRU"], "dense") == {"DenseUnit", "DenseBlock"}
@@ -146,7 +147,7 @@ def test_check_finds_an_inflated_table(device: Any, tmp_path: Path, capsys: pyte
     key = device.device.key
     assert status_command.main([key], tmp_path, only="RMSELos") == 0
     assert status_command.main([key], tmp_path, only="RMSELos", check=True, quick=True) == 0
-    rows = tables.read(tmp_path)
+    rows = status_tables.read(tmp_path)
     rows.append({**rows[0], "name": "RMSELossOfDreams", "spec_name": "RMSELossOfDreams"})
     rows.append({**rows[0], "device": "device-of-dreams"})
     (tmp_path / "status.json").write_text(json.dumps(rows))
@@ -169,9 +170,9 @@ def test_inflated_names_the_aspect() -> None:
 def test_tables_of_two_devices_live_together(tmp_path: Path) -> None:
     row = status.as_dicts([status.Row("op", "add", "add", "pointwise", "here", note="a|b <i>")])
     other = [{**row[0], "device": "there"}]
-    tables.write(other, tmp_path, "clnet status")
-    tables.write(tables.merged(row, tmp_path, False), tmp_path, "clnet status")
-    assert {r["device"] for r in tables.read(tmp_path)} == {"here", "there"}
+    status_tables.write(other, tmp_path, "clnet status")
+    status_tables.write(status_tables.merged(row, tmp_path, False), tmp_path, "clnet status")
+    assert {r["device"] for r in status_tables.read(tmp_path)} == {"here", "there"}
     text = (tmp_path / "ops.md").read_text()
     assert "a\\|b &lt;i&gt;" in text
 
@@ -190,7 +191,7 @@ def test_parity_of_a_sound_model(device: Any) -> None:
     found = parity.compare(*parity.digits("cnn"), device, "digits-cnn")
     assert found.first is None, str(found)
     assert any(p.name.startswith("∂ layers.0") for p in found.places)
-    html = page.render("parity", str(found), [page.parity_section(found)])
+    html = page.render("parity", [str(found)], [page.parity_section(found)])
     assert html.count("data:image/png;base64,") == 2
     assert "http:" not in html
     assert "https:" not in html

@@ -1,0 +1,237 @@
+"""Rows of status as they are shown: by kind and family, what is there in marks, what is to come by name; and the files of a status folder.
+
+The rows in status.json are the truth; everything else in the folder is made of them and can be made again, see `again`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import errors
+from ..show import size
+from . import catalog, registry, tables
+from .marks import LEGEND, NONE, YES, Mark, green
+from .status import ASPECTS, TO_COME
+from .tables import cell
+
+FILES = {"layer": "layers.md", "op": "ops.md", "loss": "losses.md", "optimizer": "optimizers.md"}
+HEADINGS = {"layer": "Layers", "op": "Operations", "loss": "Losses", "optimizer": "Optimizers"}
+TITLES = {"deterministic": "same bits", "fp16": "float16"}
+FAMILIES = {("op", "facade"): "Named operations", ("loss", "further"): "Further losses", ("optimizer", "further"): "Further optimizers",
+            ("loss", "core"): "Core losses", ("loss", "extended"): "Extended losses"}
+MEANING = {
+    "forward, backward": "values and gradients on the device against the float64 reference, and the gradient against differences of it",
+    "update": "steps of an optimizer change every parameter, to what the reference gets",
+    "resident": "nothing went to the host, and no operation ran there",
+    "parity": "all of these, and values of an independent library",
+    "same bits": "two runs, equal bits",
+    "float16": "float16 inputs, within float16's tolerance of the reference",
+    "launches, time": "kernels, and the median time, of one recorded step (forward, backward, update) of the smallest example",
+    "also called": "what the catalogue of goals calls it",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing on one device: its marks by column, and what else is known of it."""
+
+    name: str
+    marks: dict[str, Mark]
+    details: dict[str, str]
+    note: str
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What stands below the line."""
+        return {"note": self.note, **self.details}
+
+    def __bool__(self) -> bool:
+        return green(self.marks.values())
+
+
+@dataclass(frozen=True)
+class Family:
+    """Things of one family: those that are there, and the names of those to come."""
+
+    title: str
+    lines: list[Line]
+    missing: list[str]
+
+    @property
+    def counts(self) -> str:
+        """How many are there, are green, are to come, in words."""
+        good = sum(map(bool, self.lines))
+        there = f"{len(self.lines)} there, {'all' if good == len(self.lines) else good} green" if self.lines else "none there yet"
+        return there + (f", {len(self.missing)} to come" if self.missing else "")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind on one device: its families, and the columns that say something of it."""
+
+    title: str
+    device: str
+    counts: str
+    columns: list[str]
+    families: list[Family]
+
+
+def there(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of what is registered."""
+    return [r for r in rows if r["note"] != TO_COME]
+
+
+def counts(rows: Sequence[dict[str, Any]]) -> str:
+    """How many names are there, and how many of them green in every column."""
+    here = there(rows)
+    good = sum(green(r[a] for a in ASPECTS) for r in here)
+    return f"{len(rows)} names: {len(here)} there, {good} of them green in every column, {len(rows) - len(here)} not there yet"
+
+
+def kinds(rows: Sequence[dict[str, Any]]) -> list[Kind]:
+    """The rows by kind and device, in the catalogue's order."""
+    found = []
+    for kind, device in dict.fromkeys((r["kind"], r["device"]) for r in rows):
+        own = [r for r in rows if (r["kind"], r["device"]) == (kind, device)]
+        shown = [a for a in ASPECTS if any(r[a] != NONE for r in there(own))]
+        families = [_family(kind, f, [r for r in own if r["family"] == f], shown) for f in dict.fromkeys(r["family"] for r in own)]
+        found.append(Kind(HEADINGS[kind], _device(own), counts(own), [TITLES.get(a, a) for a in shown], families))
+    return found
+
+
+def _device(rows: Sequence[dict[str, Any]]) -> str:
+    """The device of the rows in words, with its driver and the day."""
+    r = next((r for r in rows if r["date"]), rows[0])
+    name = f"{r['device_name']} ({r['device']})" if r.get("device_name") else r["device"]
+    return f"{name}, driver {r['driver']}" + (f", measured on {r['date']}" if r["date"] else "")
+
+
+def _family(kind: str, family: str, rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> Family:
+    """One line a thing, whatever the number of its names."""
+    lines = {}
+    for r in there(rows):
+        if r["name"] not in lines:
+            names = [s["spec_name"] for s in rows if s["name"] == r["name"] and s["spec_name"] not in ("", r["name"])]
+            lines[r["name"]] = Line(r["name"], {TITLES.get(a, a): Mark(r[a]) for a in shown}, _details(r, names), r["note"])
+    missing = list(dict.fromkeys(r["name"] for r in rows if r["note"] == TO_COME))
+    return Family(FAMILIES.get((kind, family), family[:1].upper() + family[1:]), list(lines.values()), missing)
+
+
+def _details(row: dict[str, Any], names: Sequence[str]) -> dict[str, str]:
+    formula, paper = _documented().get((row["kind"], row["name"]), ("", ""))
+    return {"formula": formula, "paper": paper, "launches": "" if row["kernels"] is None else str(row["kernels"]),
+            "time": "" if row["time_ms"] is None else f"{row['time_ms']:.3f} ms", "also called": ", ".join(dict.fromkeys(names))}
+
+
+@functools.cache
+def _documented() -> dict[tuple[str, str], tuple[str, str]]:
+    """Formula and paper of everything registered."""
+    return {(s.kind, s.name): (s.formula, s.paper) for s in registry.subjects()}
+
+
+# --- Markdown
+def page(kind: str, rows: Sequence[dict[str, Any]], head: str) -> str:
+    """One kind: for each device its families, a short table each."""
+    parts = [head, LEGEND, "\n".join(f"- *{term}*: {text}." for term, text in MEANING.items())]
+    parts += [p for k in kinds([r for r in rows if r["kind"] == kind]) for p in [f"## {cell(k.device)}", *shown(k)]]
+    return "\n\n".join(parts) + "\n"
+
+
+def shown(kind: Kind, level: int = 2) -> list[str]:
+    """A kind's count, and its families under headings of the next level; with level 3 under a heading of its own."""
+    away = [f"- {cell(f.title)}: {cell(', '.join(f.missing))}." for f in kind.families if not f.lines]
+    return [*([f"### {kind.title}"] if level > 2 else []), f"{cell(kind.counts)}.", *(p for f in kind.families if f.lines for p in _family_shown(f, level + 1)),
+            *([f"{'#' * (level + 1)} Families that are not there yet", "\n".join(away)] if away else [])]
+
+
+def _family_shown(family: Family, level: int) -> list[str]:
+    """A family's heading, its table, its notes, what is behind a fold, what is to come."""
+    details = tables.markdown({"name": line.name, **line.details} for line in family.lines)
+    return [f"{'#' * level} {cell(family.title)}: {family.counts}", tables.markdown({"name": line.name, **line.marks} for line in family.lines),
+            *(f"{cell(line.name)}: {cell(line.note)}" for line in family.lines if line.note),
+            f"<details><summary>Formulas, launches, times</summary>\n\n{details}\n\n</details>",
+            *([f"Not there yet: {cell(', '.join(family.missing))}."] if family.missing else [])]
+
+
+def machine() -> list[dict[str, Any]]:
+    """The devices that this machine has."""
+    from ..engine.device import devices
+
+    return [{"key": d.key, "name": tables.device_words(d), "driver": d.driver, "units": d.compute_units, "memory": size(d.global_memory),
+             "float64": "yes" if d.fp64 else "no", "float16": "yes" if d.fp16 else "no"} for d in devices()]
+
+
+def devices_page(rows: Sequence[dict[str, Any]], head: str, here: str) -> str:
+    """The devices that were there, and on each that was measured how many names are shown to work. here: the former as Markdown"""
+    found = []
+    for device, kind in dict.fromkeys((r["device"], r["kind"]) for r in rows):
+        some = [r for r in rows if (r["device"], r["kind"]) == (device, kind)]
+        found.append({"device": device, "of": HEADINGS[kind].lower(), "names": str(len(some)), "there": str(len(there(some))),
+                      **{TITLES.get(a, a): _of(there(some), a) for a in ASPECTS}})
+    return "\n\n".join([head, HERE, here, "## Names that are shown to work, by device", "n/a: nothing of the kind has such a step.",
+                        tables.markdown(found)]) + "\n"
+
+
+HERE = "## On this machine"
+
+
+def _of(rows: Sequence[dict[str, Any]], aspect: str) -> str:
+    asked = [r for r in rows if r[aspect] != NONE]
+    return str(sum(r[aspect] == YES for r in asked)) if asked else NONE
+
+
+# --- the folder
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a status.json. DataError if it is missing or no list of rows."""
+    return tables.rows_of(folder / "status.json", {"kind", "name", "spec_name", "device", *ASPECTS}, "status", "run `clnet status` first")
+
+
+def merged(fresh: list[dict[str, Any]], folder: Path, partly: bool) -> list[dict[str, Any]]:
+    """The fresh rows, with the kept rows of devices that were not run (and, when only a part was run, of all that was not)."""
+    try:
+        kept = read(folder)
+    except errors.DataError:
+        return fresh
+    keys, devices = {_key(r) for r in fresh}, {r["device"] for r in fresh}
+    return fresh + [r for r in kept if (r["device"] not in devices or partly) and _key(r) not in keys]
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["kind"], row["name"], row["spec_name"], row["device"]
+
+
+def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By kind and device, then in the catalogue's order."""
+    order = {(g.kind, g.spec_name): k for kind in catalog.KINDS for k, g in enumerate(catalog.goals(kind))}
+    devices = list(dict.fromkeys(r["device"] for r in rows))
+    return sorted(rows, key=lambda r: (catalog.KINDS.index(r["kind"]), devices.index(r["device"]), order.get((r["kind"], r["spec_name"]), 999),
+                                       r["family"], r["name"]))
+
+
+def write(rows: Sequence[dict[str, Any]], folder: Path, command: str) -> None:
+    """All files of the status folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = ordered(rows)
+    tables.save_rows(folder / "status.json", rows)
+    _write(rows, folder, {name: tables.header(title, command) for name, title in _pages()}, tables.markdown(machine()))
+
+
+def again(folder: Path) -> None:
+    """The pages of a folder made again of its rows, where nothing was measured: for another form of them. Their heads stay as they are."""
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name, _ in _pages()}
+    heads = {name: "\n".join(text.splitlines()[:3]) + "\n" for name, text in texts.items()}
+    _write(ordered(read(folder)), folder, heads, texts["devices.md"].partition(HERE)[2].partition("\n## ")[0].strip())
+
+
+def _pages() -> list[tuple[str, str]]:
+    return [*((FILES[kind], HEADINGS[kind]) for kind in FILES), ("devices.md", "Devices")]
+
+
+def _write(rows: Sequence[dict[str, Any]], folder: Path, heads: dict[str, str], here: str) -> None:
+    for kind, name in FILES.items():
+        tables.save(folder / name, page(kind, rows, heads[name]))
+    tables.save(folder / "devices.md", devices_page(rows, heads["devices.md"], here))
