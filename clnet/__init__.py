@@ -10,6 +10,7 @@ from typing import Any
 
 from . import ops
 from .autodiff import gradients
+from .names import answer
 from .precision import autocast, precision, set_precision
 from .state import Generator, Parameter, Variable
 from .tensor import Tensor, eager, realize, tensor
@@ -33,6 +34,8 @@ _NAMES = {
 _MODULES = ("engine", "errors", "layers", "losses", "optimizers", "train", "workbench")
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
+_missing = answer(__name__, 2)
+
 __all__ = [*_CORE, *sorted(_WHERE), *_MODULES, "__version__"]
 
 
@@ -42,7 +45,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = importlib.import_module(f"clnet.{name}")
     else:
-        raise AttributeError(f"module 'clnet' has no attribute {name!r}")
+        _missing(name)
     globals()[name] = value
     return value
 

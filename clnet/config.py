@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pydantic
 from pydantic.dataclasses import dataclass as checked
 
-from .errors import ClnetError, ConfigError
+from .calls import check_call, extra, frozen, missing, sentence
+from .errors import ConfigError
 from .names import ending
+from .names import guide as _guide
 from .state import changed
 
 CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
@@ -79,14 +81,12 @@ class Configured:
 
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             try:
-                build(self, *map(_frozen, args), **{k: _frozen(v) for k, v in kwargs.items()})
+                check_call(type(self), args, kwargs)
+                build(self, *map(frozen, args), **{k: frozen(v) for k, v in kwargs.items()})
             except pydantic.ValidationError as error:
-                raise ConfigError(_sentence(type(self), error)) from None
-            except TypeError as error:
-                raise ConfigError(f"{type(self).__name__}: {_usage(type(self), error)}") from None
+                raise ConfigError(sentence(type(self), error)) from None
             except RecursionError:
                 raise ConfigError(f"{type(self).__name__}: expected values nested at most {DEPTH} deep.") from None
-
             vars(self)["_checked"] = True
 
         init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
@@ -105,11 +105,11 @@ class Configured:
 
     def _change(self, name: str, value: Any) -> None:
         """Another value for a field, checked as the constructor checks it. ConfigError where the old one is already built in."""
-        who, value, fields, trial = type(self).__name__, _frozen(value), copy.copy(self), copy.copy(self)
+        who, value, fields, trial = type(self).__name__, frozen(value), copy.copy(self), copy.copy(self)
         try:
             type(self).__pydantic_validator__.validate_assignment(fields, name, value)  # type: ignore[attr-defined]
         except pydantic.ValidationError as error:
-            raise ConfigError(_sentence(type(self), error)) from None
+            raise ConfigError(sentence(type(self), error)) from None
         vars(trial).pop("_checked")
         setattr(trial, name, getattr(fields, name))
         trial.check_fields()
@@ -126,13 +126,12 @@ class Configured:
     def check_fields(self) -> None:
         """Raises ConfigError where a required field is missing, a choice is none of the options, or `validate` says so."""
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            extra = getattr(f.default, "json_schema_extra", None) or {}
-            value = getattr(self, f.name)
-            if extra.get("required") and value is None:
-                what = getattr(f.default, "description", "")
-                raise ConfigError(f"{type(self).__name__}: expected a value for {f.name} ({what}); got none; pass {f.name}=.")
-            if "options" in extra and value not in extra["options"]:
-                raise ConfigError(f"{type(self).__name__}({f.name}={value!r}): expected one of {', '.join(map(repr, extra['options']))}.")
+            value, options = getattr(self, f.name), extra(f).get("options")
+            if extra(f).get("required") and value is None:
+                raise missing(type(self), f)
+            if options is not None and value not in options:
+                near = ending(value, (o for o in options if isinstance(o, str))) if isinstance(value, str) else "."
+                raise ConfigError(f"{type(self).__name__}({f.name}={value!r}): expected one of {', '.join(map(repr, options))}{near}")
         self.validate()
 
     def validate(self) -> None:
@@ -219,32 +218,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _sentence(cls: type, error: pydantic.ValidationError) -> str:
-    """`LayerNorm(eps=-1): eps must be greater than 0.`"""
-    # Of a field that may be several types the error of the one that came furthest is the telling one.
-    e = max(error.errors(), key=lambda e: sum(isinstance(p, int) for p in e["loc"][1:]))
-    inner = (e.get("ctx") or {}).get("error")
-    if isinstance(inner, ClnetError):
-        raise inner
-    names = [f.name for f in dataclasses.fields(cls)]
-    name = str(e["loc"][0]) + "".join(f"[{p}]" for p in e["loc"][1:] if isinstance(p, int))
-    if e["loc"] and isinstance(e["loc"][0], int) and e["loc"][0] < len(names):
-        name = names[e["loc"][0]]
-    if e["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"{cls.__name__}: expected fields {', '.join(names)}; got {name!r}{ending(name, names)}"
-    text = e["msg"].replace("Input should be", "must be")
-    return f"{cls.__name__}({name}={e.get('input')!r}): {name} {text[0].lower()}{text[1:]}."
-
-
-def _usage(cls: type, error: Exception) -> str:
-    return f"expected arguments {', '.join(f.name for f in dataclasses.fields(cls))}; got a call that does not fit ({error})."
-
-
-def _frozen(value: Any) -> Any:
-    """Lists become tuples: a field does not change after it was checked, and JSON has no tuples."""
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
-
-
 def parse_json(text: str, who: str = "JSON") -> Any:
     """JSON that a configuration may be: no duplicate keys, no NaN or infinity, at most 1 MiB. ConfigError otherwise."""
 
@@ -271,3 +244,5 @@ def parse_json(text: str, who: str = "JSON") -> Any:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"{who}: expected numbers of sensible length; got: {error}.") from None
+
+_guide(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .names import guide as _guide
+
 
 class ClnetError(Exception):
     """Every error that clnet raises on purpose."""
@@ -57,3 +59,5 @@ class CheckpointError(ClnetError):
 
 class NonFiniteError(ClnetError):
     """A value became NaN or infinite where that was to be watched."""
+
+_guide(__name__)

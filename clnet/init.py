@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .names import guide as _guide
+
 _generator = np.random.default_rng(0)
 
 
@@ -87,3 +89,5 @@ def sinusoids(length: int, width: int, period: float = 10000.0) -> np.ndarray[An
 def frequencies(count: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
     """wᵢ = period^(−i / count), i = 0 … count − 1.  Ho et al. 2020, arXiv:2006.11239."""
     return (period ** (-np.arange(count) / count)).astype(np.float32)
+
+_guide(__name__)

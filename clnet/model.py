@@ -14,6 +14,7 @@ from .layers.base import Layer
 from .layers.fields import Child
 from .layers.shape import Input as InputLayer
 from .model_io import load
+from .names import guide as _guide
 from .network import _Network, apply
 from .spec import Spec
 
@@ -110,3 +111,5 @@ class Sequential(_Network):
         found: Layer = self[k]
         del self[k]
         return found
+
+_guide(__name__)

@@ -21,6 +21,7 @@ from .config import parse_json
 from .errors import CheckpointError, ClnetError, ConfigError
 from .layers.base import Layer
 from .names import ending
+from .names import guide as _guide
 from .spec import dtype_name, is_float, np_dtype
 from .state import Arena, Variable
 from .tensor import Operators, tensor
@@ -265,3 +266,5 @@ def layers(model: Layer, prefix: str = "") -> dict[str, Layer]:
             if not any(layer is known for known in found.values()):
                 found[path] = layer
     return found
+
+_guide(__name__)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, PydanticOmit
 
+from .calls import extra
 from .config import Configured, default_of
 
 FAMILY = "clnet family"  # stands for {"$ref": "#/$defs/<family>"}, which pydantic would look up among its own definitions
@@ -41,22 +42,18 @@ def of_class(cls: type[Configured]) -> dict[str, Any]:
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     return {"title": cls.__name__, "description": (cls.__doc__ or "").partition("\n")[0], "type": "object",
             "properties": {"type": {"enum": list(dict.fromkeys(names))}, **{n: of_field(cls, f) for n, f in fields.items()}},
-            "required": ["type", *(n for n, f in fields.items() if _extra(f).get("required"))], "additionalProperties": False}
-
-
-def _extra(f: Any) -> dict[str, Any]:
-    return getattr(f.default, "json_schema_extra", None) or {}
+            "required": ["type", *(n for n, f in fields.items() if extra(f).get("required"))], "additionalProperties": False}
 
 
 def of_field(cls: type[Configured], f: Any) -> dict[str, Any]:
     """The schema of one field: its type and bounds, what it is for, its default."""
     info = cls.__pydantic_fields__[f.name]  # type: ignore[attr-defined]
     out: dict[str, Any] = {"description": getattr(f.default, "description", None) or ""}
-    if "options" in _extra(f):
-        out["enum"] = _extra(f)["options"]
+    if "options" in extra(f):
+        out["enum"] = extra(f)["options"]
     else:
         out |= _typed(info)
-    if not _extra(f).get("required"):
+    if not extra(f).get("required"):
         out["default"] = json.loads(json.dumps(default_of(f), default=lambda value: value.config() if isinstance(value, Configured) else str(value)))
     return out
 

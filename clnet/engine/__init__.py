@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ..names import guide as _guide
+
 _engines: dict[str, Any] = {}
 _lock = threading.RLock()
 _default: Any = None
@@ -67,3 +69,5 @@ def on(device: Any) -> Iterator[Any]:
         yield engine
     finally:
         _local.engine = before
+
+_guide(__name__)

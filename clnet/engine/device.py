@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, ForkedEngineError, NoDeviceError
+from ..names import guide as _guide
 from .faults import translated
 from .runtimes import prepare
 
@@ -343,3 +344,5 @@ def _match(spec: str, who: str) -> Device:
         f"{who}: expected one of [{there}], got {spec!r}; "
         "take a key, an index or a part of a name from this list, or run `clnet doctor`."
     )
+
+_guide(__name__)

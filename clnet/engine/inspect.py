@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from ..names import guide as _guide
 from ..tensor import as_tensor
 from . import _engines, current
 from .plan import make_plan
@@ -76,3 +77,5 @@ def profile() -> Iterator[list[Any]]:
         yield rows
     finally:
         engine.profile = None
+
+_guide(__name__)

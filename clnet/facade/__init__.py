@@ -11,6 +11,7 @@ import numpy as np
 
 from ..engine import engine_for, on
 from ..errors import ConfigError
+from ..names import guide as _guide
 from ..tensor import Tensor, as_tensor, realize, tensor
 from .graphs import Graphs
 from .images import Images
@@ -122,3 +123,5 @@ class Engine(Matrices, Images, Sequences, Graphs):
         if kept.copy is None:
             kept.copy = tensor(kept.array)
         return kept.copy
+
+_guide(__name__)

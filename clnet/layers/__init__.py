@@ -1,5 +1,6 @@
 """Layers: formulas over ops, with their parameters. Importing this package registers all of them."""
 
+from ..names import guide as _guide
 from .activation import PReLU
 from .attention import Attention, CrossAttention, GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from .base import Layer, no_tape
@@ -35,3 +36,5 @@ __all__ = [
     "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
     "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
 ]
+
+_guide(__name__)

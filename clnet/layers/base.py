@@ -9,7 +9,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from .. import init
 from ..autodiff import gradients
 from ..config import Configured
 from ..errors import ConfigError, ShapeError
+from ..habits import LAYER
+from ..names import lacking
 from ..state import Generator, Parameter, Variable
 from ..tensor import Operators, Tensor, as_tensor, tensor
 
@@ -88,6 +90,12 @@ class Layer(Configured):
         self.random = Generator(int(init.generator().integers(2**62)))
         if not self._unbound():
             self._setup()
+
+    if not TYPE_CHECKING:  # else every attribute would count as there
+
+        def __getattr__(self, name: str) -> Any:
+            waits = vars(self).get("built") is False
+            raise lacking(self, name, LAYER, "parameters are made when the sizes are known: call it once, or model.build(shape)." if waits else "")
 
     # --- what a layer states
     def setup(self, new: New) -> None:
@@ -201,7 +209,7 @@ class Layer(Configured):
     def auxiliary(self) -> list[Any]:
         """Takes the scalars that layers add to the training loss: `aux_loss` of their last call, 0 from then on. `Trainer` adds them up."""
         found = [t for c in self.children().values() for t in c.auxiliary()]
-        if isinstance(own := getattr(self, "aux_loss", None), Operators):
+        if isinstance(own := vars(self).get("aux_loss"), Operators):
             found.append(own)
             self.aux_loss: Any = 0.0  # of a step that is being recorded it is of no use to anybody later
         return found

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, NonNegativeInt, PositiveInt
 
+from ..errors import ConfigError
 from ..ops.activations import activation
 from .base import Layer
 
 
 def _known(name: Any) -> Any:
+    if isinstance(name, type):
+        raise ConfigError(f"activation: expected a name or a function of a tensor; got the class {name.__name__}; call it: {name.__name__}(...).")
     activation(name)
     return name
 
@@ -27,7 +30,7 @@ Act = Annotated[str | Callable[..., Any] | None, AfterValidator(_known)]
 Size = PositiveInt | tuple[PositiveInt, ...]
 Amount = NonNegativeInt | tuple[NonNegativeInt, ...]
 # Amounts at both sides: a number, one per axis, (low, high) per axis, "same" or "valid".
-Padding = NonNegativeInt | str | tuple[NonNegativeInt, ...] | tuple[tuple[NonNegativeInt, NonNegativeInt], ...]
+Padding = NonNegativeInt | Literal["same", "valid"] | tuple[NonNegativeInt, ...] | tuple[tuple[NonNegativeInt, NonNegativeInt], ...]
 
 # A layer, given as one or as its configuration; several run one after the other.
 Child = Annotated[Layer, BeforeValidator(_built)]

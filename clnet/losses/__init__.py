@@ -1,5 +1,6 @@
 """Losses: a formula per element or per sample, and a reduction."""
 
+from ..names import guide as _guide
 from .adversarial import clip_weights, gradient_penalty
 from .base import Loss
 from .classification import BCELoss, CategoricalCrossEntropyLoss, CrossEntropyLoss, FocalLoss, SparseCategoricalCrossEntropyLoss, WeightedCrossEntropyLoss
@@ -31,3 +32,5 @@ __all__ = [
     "PhysicsInformedLoss", "PoissonLoss", "QuantileLoss", "QuantumLoss", "RMSELoss", "RealESRGANLoss", "RotationPredictionLoss", "ScaleInvariantDepthLoss",
     "SparseCategoricalCrossEntropyLoss", "SquaredHingeLoss", "TripletLoss", "WassersteinLoss", "WeightedCrossEntropyLoss", "clip_weights", "gradient_penalty",
 ]
+
+_guide(__name__)

@@ -1,5 +1,6 @@
 """Everything differentiable, a module a family."""
 
+from ..names import guide as _guide
 from . import random
 from .activations import (
     ACTIVATIONS,
@@ -100,3 +101,5 @@ from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .segment import segment_dot, segment_spread
 from .sparse import sparse_matmul
 from .view import expand, flip, fold_windows, getitem, pad, permute, reshape, transpose, windows
+
+_guide(__name__)

@@ -1,5 +1,6 @@
 """Optimizers as formulas on flat vectors, and learning-rate schedules."""
 
+from ..names import guide as _guide
 from .adaptive import AdaDelta, Adagrad, AdaMax, Lion, Nadam, RAdam, RMSprop, Rprop
 from .base import Optimizer
 from .first_order import ASGD, NAG, SGD, Adam, AdamW, AMSGrad, GradientDescent, MiniBatchGradientDescent, Momentum
@@ -32,3 +33,5 @@ __all__ = [
     "MiniBatchGradientDescent", "Momentum", "MultiStepLR", "Nadam", "NoamLR", "OneCycleLR", "Optimizer", "PolynomialLR", "ProximalGradientDescent",
     "RAdam", "RMSprop", "ReduceLROnPlateau", "Rprop", "Schedule", "SequentialLR", "StepLR",
 ]
+
+_guide(__name__)

@@ -14,6 +14,7 @@ from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .first_order import decayed, moments
+from .schedules import Schedule
 
 
 class RMSprop(Optimizer):
@@ -83,7 +84,7 @@ class AdaDelta(Optimizer):
     spec_name = "AdaDelta"
     aliases = ("Adadelta",)
     state = ("v", "u")
-    lr: Any = field(1.0, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(1.0, doc="learning rate, or a schedule of it by step")
     rho: float = fraction(0.95, doc="ρ, memory of the squares")
     eps: float = positive(1e-6, doc="ε")
     weight_decay: float = field(0.0, doc="λ, coupled", ge=0)
@@ -105,7 +106,7 @@ class AdaMax(Optimizer):
     spec_name = "AdaMax"
     aliases = ("Adamax",)
     state = ("m", "u")
-    lr: Any = field(2e-3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(2e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the maximum")
     eps: float = positive(1e-8, doc="ε")
@@ -141,7 +142,7 @@ class Nadam(Optimizer):
     spec_name = "Nadam"
     aliases = ("NAdam",)
     state = ("m", "v")
-    lr: Any = field(2e-3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(2e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
     eps: float = positive(1e-8, doc="ε")
@@ -165,7 +166,7 @@ class RAdam(Optimizer):
 
     spec_name = "RAdam"
     state = ("m", "v")
-    lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(1e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
     eps: float = positive(1e-8, doc="ε")
@@ -192,7 +193,7 @@ class Lion(Optimizer):
 
     spec_name = "Lion"
     state = ("m",)
-    lr: Any = field(1e-4, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(1e-4, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, share of the memory in a step")
     b2: float = fraction(0.99, doc="β₂, memory")
     weight_decay: float = field(0.0, doc="λ, decoupled", ge=0)

@@ -9,6 +9,7 @@ from ..config import field, fraction, positive
 from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
+from .schedules import Schedule
 
 
 def decayed(w: Tensor, g: Tensor, h: Scalars) -> Tensor:
@@ -142,7 +143,7 @@ class Adam(Optimizer):
 
     spec_name = "Adam"
     state: ClassVar[tuple[str, ...]] = ("m", "v", "vmax")
-    lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(1e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
     eps: float = positive(1e-8, doc="ε, keeps the quotient away from zero")

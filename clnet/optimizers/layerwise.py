@@ -10,6 +10,7 @@ from ..state import Parameter
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .first_order import moments
+from .schedules import Schedule
 
 PLAIN = ("bias", "normalization")
 
@@ -47,7 +48,7 @@ class LARS(_LayerWise):
 
     spec_name = "LARS"
     state = ("v",)
-    lr: Any = field(0.3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(0.3, doc="learning rate, or a schedule of it by step")
     momentum: float = fraction(0.9, doc="μ")
     weight_decay: float = field(1e-4, doc="λ", ge=0)
     trust_coefficient: float = positive(0.001, doc="c")
@@ -74,7 +75,7 @@ class LAMB(_LayerWise):
 
     spec_name = "LAMB"
     state = ("m", "v")
-    lr: Any = field(1e-3, doc="learning rate, or a schedule of it by step")
+    lr: float | Schedule = field(1e-3, doc="learning rate, or a schedule of it by step")
     b1: float = fraction(0.9, doc="β₁, memory of the mean")
     b2: float = fraction(0.999, doc="β₂, memory of the square")
     eps: float = positive(1e-6, doc="ε")

@@ -14,6 +14,7 @@ from ..config import field, positive
 from ..errors import ConfigError
 from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
+from .schedules import Schedule
 
 
 def soft(z: Tensor, k: Any) -> Tensor:
@@ -99,7 +100,7 @@ class FTRL(Optimizer):
     spec_name = "FTRL"
     aliases = ("Ftrl",)
     state = ("z", "q")
-    lr: Any = field(1.0, doc="factor on α, or a schedule of it by step")
+    lr: float | Schedule = field(1.0, doc="factor on α, or a schedule of it by step")
     alpha: float = positive(0.005, doc="α, learning rate")
     beta: float = field(1.0, doc="β", ge=0)
     l1: float = field(1.0, doc="λ₁", ge=0)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ..config import Configured, choice, field, positive
 from ..errors import ConfigError
+from ..names import guide as _guide
 
 
 class Schedule(Configured):
@@ -335,3 +336,5 @@ class AdaptiveFitness(_Following):
         better = value < self.best
         self.best = min(self.best, value) if value == value else self.best
         self.rate = min(max(self.rate * (self.up if better else self.down), self.min_lr), self.max_lr)
+
+_guide(__name__)

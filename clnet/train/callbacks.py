@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
+from ..names import guide as _guide
 
 EVENTS = ("on_train_begin", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
 
@@ -218,3 +219,5 @@ class JSONLog(Callback):
     def on_epoch_end(self, trainer: Any, logs: dict[str, float]) -> None:
         with self.path.open("a") as file:
             file.write(json.dumps({k: v if math.isfinite(v) else None for k, v in logs.items()}) + "\n")
+
+_guide(__name__)

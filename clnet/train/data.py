@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..names import guide as _guide
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 LARGEST = 8 << 30  # [bytes] of one array: a header that claims more is not believed
@@ -218,3 +219,5 @@ def as_dataset(data: Any) -> Dataset:
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return from_arrays(*data)
     raise DataError(f"data: expected a Dataset or a pair (x, y) of arrays; got {type(data).__name__}; see data.from_arrays.")
+
+_guide(__name__)

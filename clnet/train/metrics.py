@@ -8,6 +8,7 @@ from typing import Any
 from .. import ops as F
 from ..errors import ConfigError, ShapeError
 from ..names import ending
+from ..names import guide as _guide
 from ..tensor import Tensor, as_tensor
 
 METRICS: dict[str, Callable[[Any, Any], Tensor]] = {}
@@ -69,3 +70,5 @@ def _alike(who: str, output: Any, target: Any) -> tuple[Tensor, Tensor]:
     if output.shape != target.shape:
         raise ShapeError(f"{who}: expected a target of the output's shape {output.shape}; got {target.shape}; reshape one of them.")
     return output, target.astype(output.dtype)
+
+_guide(__name__)

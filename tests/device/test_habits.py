@@ -6,6 +6,7 @@ a function: what must hold of the result; anything else: the result. One list a 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clnet import data, layers, optimizers
+import clnet
+from clnet import data, layers, losses, ops, optimizers, schema, train
 from clnet.errors import ClnetError
 from clnet.layers import Conv2d, Dense, Flatten, Layer
 from clnet.model import Sequential
@@ -35,26 +37,105 @@ def cnn() -> Sequential:
     return Sequential(Conv2d(out_channels=3, kernel_size=3), Flatten(), Dense(out_features=2))
 
 
+def imported(module: str, name: str) -> Callable[[], Any]:
+    """`from module import name`, as it stands in a program."""
+    return lambda: exec(compile(f"from {module} import {name}", "<program>", "exec"), {})
+
+
 # Names of modules and of what lies in them.
 NAMES: list[Row] = [
     ("a class in a file", lambda: Layer.from_config({"type": "Dens"}), r"got 'Dens'; did you mean 'Dense'\?"),
+    ("clnet schema Dence", lambda: schema.document("Dence"), r"got 'Dence'; did you mean 'Dense'\?$"),
+    ("layers.Linear", lambda: layers.Linear, r"^module 'clnet.layers' has no 'Linear'; clnet calls it Dense\(out_features=\.\.\.\)\.$"),
+    ("layers.Conv2D", lambda: layers.Conv2D, r"did you mean 'Conv2d'\?$"),
+    ("layers.ReLU", lambda: layers.ReLU, r'clnet calls it Activation\("relu"\)\.$'),
+    ("layers.MaxPooling2D", lambda: layers.MaxPooling2D, r"clnet calls it MaxPool2d\(kernel_size=\.\.\.\)\.$"),
+    ("layers.BatchNormalization", lambda: layers.BatchNormalization, r"clnet calls it BatchNorm\(\)\.$"),
+    ("layers.LayerNormalization", lambda: layers.LayerNormalization, r"clnet calls it LayerNorm\(\)\.$"),
+    ("layers.GlobalAveragePooling2D", lambda: layers.GlobalAveragePooling2D, r"clnet calls it GlobalPool\(\)\.$"),
+    ("layers.Droput", lambda: layers.Droput, r"did you mean 'Dropout'\?$"),
+    ("layers.Adam", lambda: layers.Adam, r"it is clnet\.optimizers\.Adam\.$"),
+    ("layers.Sequential", lambda: layers.Sequential, r"it is clnet\.Sequential\.$"),
+    ("losses.CrossEntropy", lambda: losses.CrossEntropy, r"clnet calls it CrossEntropyLoss\(\)\.$"),
+    ("losses.MSE", lambda: losses.MSE, r"clnet calls it MSELoss\(\)\.$"),
+    ("losses.BCEWithLogitsLoss", lambda: losses.BCEWithLogitsLoss, r"clnet calls it BCELoss\(from_logits=True\)\.$"),
+    ("losses.CategoricalCrossentropy", lambda: losses.CategoricalCrossentropy, r"did you mean 'CategoricalCrossEntropyLoss'\?$"),
+    ("optimizers.adam", lambda: optimizers.adam, r"^module 'clnet.optimizers' has no 'adam'; did you mean 'Adam'\?$"),
+    ("clnet.Dense", lambda: clnet.Dense, r"^module 'clnet' has no 'Dense'; it is clnet\.layers\.Dense\.$"),
+    ("clnet.Linear", lambda: clnet.Linear, r"clnet calls it clnet\.layers\.Dense\(out_features=\.\.\.\)\.$"),
+    ("clnet.relu", lambda: clnet.relu, r"it is clnet\.ops\.relu\.$"),
+    ("clnet.nn", lambda: clnet.nn, r"clnet calls it clnet\.layers\.$"),
+    ("clnet.optim", lambda: clnet.optim, r"clnet calls it clnet\.optimizers\.$"),
+    ("clnet.no_grad", lambda: clnet.no_grad, r"clnet\.gradients\(loss, \[w\]\)"),
+    ("clnet.tensr", lambda: clnet.tensr, r"did you mean 'tensor'\?$"),
+    ("ops.concatenate", lambda: ops.concatenate, r"clnet calls it concat\(\[a, b\], 0\)\.$"),
+    ("data.from_array", lambda: data.from_array, r"did you mean 'from_arrays'\?$"),
+    ("train.EarlyStoping", lambda: train.EarlyStoping, r"did you mean 'EarlyStopping'\?$"),
+    ("from clnet.layers import Linear", imported("clnet.layers", "Linear"), r"^module 'clnet.layers' has no 'Linear'; clnet calls it Dense"),
+    ("from clnet import Dense", imported("clnet", "Dense"), r"it is clnet\.layers\.Dense\.$"),
+    ("hasattr(layers, 'Linear')", lambda: hasattr(layers, "Linear") or hasattr(layers, "__path__x"), False),
 ]
+
+FIELDS = "expected fields .*; got "
 
 # Constructors of layers, losses, optimizers and schedules.
 CONSTRUCTORS: list[Row] = [
     ("Dense(out_feature=3)", lambda: Dense(out_feature=3), r"did you mean 'out_features'\?"),
     ("Adam(lr=0.1)", lambda: optimizers.Adam(lr=0.1), lambda a: a.lr == 0.1),
+    ("Adam(lr=np.float32(0.5))", lambda: optimizers.Adam(lr=np.float32(0.5)), lambda a: type(a.lr) is float and a.lr == 0.5),
+    ("Dense(out_features=np.int64(3))", lambda: Dense(out_features=np.int64(3)), lambda d: type(d.out_features) is int),
+    ("Adam(learning_rate=1e-3)", lambda: optimizers.Adam(learning_rate=1e-3), FIELDS + r"'learning_rate'; did you mean 'lr'\?$"),
+    ("Adam(lr='1e-3')", lambda: optimizers.Adam(lr="1e-3"), r"got the text '1e-3'; pass a number: lr=0\.001\.$"),
+    ("Adam(betas=(0.9, 0.99))", lambda: optimizers.Adam(betas=(0.9, 0.99)), r"write b1=0\.9, b2=0\.999\.$"),
+    ("Adam(lr=True)", lambda: optimizers.Adam(lr=True), "lr must be a valid number"),
+    ("Dense(10)", lambda: Dense(10), r"expected a value for out_features .*; write Dense\(out_features=10\), and the first call binds in_features\.$"),
+    ("Conv2d(16, 3)", lambda: Conv2d(16, 3), r"write Conv2d\(out_channels=16, kernel_size=3\), and the first call binds in_channels\.$"),
+    ("Dense(units=3)", lambda: Dense(units=3), FIELDS + r"'units'; did you mean 'out_features'\?$"),
+    ("Conv2d(filters=3)", lambda: Conv2d(filters=3, kernel_size=3), r"did you mean 'out_channels'\?$"),
+    ("Conv2d(padding='sme')", lambda: Conv2d(out_channels=3, kernel_size=3, padding="sme"), "padding must be 'same' or 'valid'"),
+    ("LSTM(units=3)", lambda: layers.LSTM(units=3), r"did you mean 'hidden_size'\?$"),
+    ("LSTM(bidirectional=True)", lambda: layers.LSTM(hidden_size=3, bidirectional=True), r"wrap it: Bidirectional\(layer=LSTM"),
+    ("Dropout(rate=0.5)", lambda: layers.Dropout(rate=0.5), r"did you mean 'p'\?$"),
+    ("MaxPool2d(pool_size=2)", lambda: layers.MaxPool2d(pool_size=2), r"did you mean 'kernel_size'\?$"),
+    ("BatchNorm(epsilon=1e-3)", lambda: layers.BatchNorm(epsilon=1e-3), r"did you mean 'eps'\?$"),
+    ("Dense(3, input_shape=(4,))", lambda: Dense(out_features=3, input_shape=(4,)), r"leave it out: the first call, or model\.build"),
+    ("Dense(1, 2, True, None, 5)", lambda: Dense(1, 2, True, None, 5), r"at most 4 arguments by position \(in_features, .*\); got 5\.$"),
+    ("Dense(out_features='3')", lambda: Dense(out_features="3"), r"got the text '3'; pass a number: out_features=3\.$"),
+    ("Dense(out_features=3.0)", lambda: Dense(out_features=3.0), r"must be a valid integer; write out_features=3\.$"),
+    ("Dense(bias=1)", lambda: Dense(out_features=3, bias=1), r"must be a valid boolean; write bias=True\.$"),
+    ("Residual(layer=Dense)", lambda: layers.Residual(layer=Dense), r"got the class Dense; call it: Dense\(\.\.\.\)\.$"),
+    ("Dense(activation=Dense)", lambda: Dense(out_features=3, activation=Dense), r"got the class Dense; call it: Dense\(\.\.\.\)\.$"),
+    ("Activation('relw')", lambda: layers.Activation("relw"), r"got 'relw'; did you mean 'relu'\?$"),
+    ("MSELoss('meen')", lambda: losses.MSELoss("meen"), r"did you mean 'mean'\?$"),
+    ("CrossEntropyLoss(from_logits=True)", lambda: losses.CrossEntropyLoss(from_logits=True), r"leave it out: CrossEntropyLoss takes logits\.$"),
 ]
 
 # Layers after they were made: fields, parameters, calls.
 LAYERS: list[Row] = [
     ("layer.weight.shape", lambda: layers.Dense(in_features=3, out_features=2).weight.shape, (2, 3)),
+    ("layer.weight before the first call", lambda: Dense(out_features=2).weight, r"Dense has no 'weight'; .* call it once, or model\.build\(shape\)\.$"),
+    ("layer.kernel", lambda: Dense(in_features=3, out_features=2).kernel, r"clnet calls it weight\.$"),
+    ("layer.out_feature", lambda: Dense(out_features=2).out_feature, r"did you mean 'out_features'\?$"),
+    ("layer._anything", lambda: Dense(out_features=2)._anything, r"^'Dense' object has no attribute '_anything'$"),
+    ("hasattr(layer, 'kernel')", lambda: hasattr(Dense(out_features=2), "kernel"), False),
+    ("copy.deepcopy(layer)", lambda: copy.deepcopy(Dense(out_features=2)).out_features, 2),
 ]
 
 # Models: lists, summaries, files, devices.
 MODELS: list[Row] = [
     ("len(model)", lambda: len(mlp()), 2),
     ("model[0]", lambda: mlp()[0].out_features, 5),
+    ("model[-1]", lambda: mlp()[-1].out_features, 2),
+    ("model[:1]", lambda: mlp()[:1], lambda m: isinstance(m, Sequential) and len(m) == 1),
+    ("model.append(layer)", lambda: mlp().append(Dense(out_features=7))(TABLE).shape, (12, 7)),
+    ("model.add(layer)", lambda: mlp().add(Dense(out_features=7)), r"write model\.append\(layer\)\.$"),
+    ("model.fit(x, y)", lambda: mlp().fit(TABLE, LABELS), r"Sequential has no 'fit'; a Trainer trains: clnet\.Trainer\(model, loss, optimizer\)\.fit"),
+    ("model.compile(...)", lambda: mlp().compile(optimizer="adam"), r"loss and optimizer go to a Trainer"),
+    ("model.predict(x)", lambda: mlp().predict(TABLE), r"trainer\.predict\(x\); one batch is model\.eval\(\)\(x\)\.numpy\(\)\.$"),
+    ("model.state_dict()", lambda: mlp().state_dict(), r"values are in model\.variables\(\)"),
+    ("model.to('cuda')", lambda: mlp().to("cuda"), r'write model\.use\("gpu"\)\.$'),
+    ("model.save('m.h5')", lambda: mlp().build((6,)).save("m.h5"), r"ends in \.safetensors, .*; got \.h5"),
+    ("model.load(arrays)", lambda: mlp().build((6,)).load({}), "missing layers.0.bias"),
 ]
 
 # Shapes and dtypes that do not fit what a layer takes.

@@ -13,7 +13,8 @@ SOURCES = sorted((ROOT / "clnet").rglob("*.py"))
 KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 
 # Later layers may import earlier ones. The engine is reached through its protocol from everywhere (and by name in `state`'s users).
-ORDER = [["names", "spec", "errors", "precision", "show", "values"], ["op"], ["autocast", "tensor", "autodiff"], ["ops", "state", "init", "config"],
+ORDER = [["habits", "names", "spec", "errors", "precision", "show", "values"], ["op"], ["autocast", "tensor", "autodiff"],
+         ["ops", "state", "init", "config"],
          ["layers", "losses", "optimizers", "facade"], ["model"],
          ["train"], ["workbench", "cli", "doctor", "__main__"]]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
@@ -22,7 +23,7 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 def package(path: Path) -> str:
     """The first name below clnet/ that a file belongs to; model_io and summary count as model."""
     name = path.relative_to(ROOT / "clnet").parts[0].removesuffix(".py")
-    return "model" if name in ("model_io", "summary", "graph_model", "network", "dialects") else "config" if name == "schema" else name
+    return "model" if name in ("model_io", "summary", "graph_model", "network", "dialects") else "config" if name in ("schema", "calls") else name
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:

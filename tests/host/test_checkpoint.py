@@ -257,7 +257,7 @@ def test_arrays_by_name_are_loaded(tmp_path: Path) -> None:
     assert same(model, other)
     assert same(small(1).load(dict(model.variables())), model)
     safetensors.numpy.save_file({n: np.ascontiguousarray(a) for n, a in model_io.values(model).items()}, tmp_path / "other.safetensors")
-    with pytest.raises(CheckpointError, match="tensors without checksums; .*model.load\\(safetensors"):
+    with pytest.raises(CheckpointError, match=r"tensors without checksums; .*model\.load\(safetensors"):
         small(1).load(tmp_path / "other.safetensors")
     assert same(small(1).load(safetensors.numpy.load_file(tmp_path / "other.safetensors")), model)
 

@@ -1,0 +1,207 @@
+"""What Keras, PyTorch and scikit-learn call things, and what clnet calls them: the tables behind `clnet.names`.
+
+A line is `their names -> ours`. What begins with a package of clnet is what to write; anything else is how the sentence ends.
+"""
+
+from __future__ import annotations
+
+
+def _table(lines: str) -> dict[str, str]:
+    pairs = (line.partition(" -> ") for line in lines.strip().splitlines())
+    return {theirs: ours for names, _, ours in pairs for theirs in names.split()}
+
+
+# Classes, functions and modules.
+CALLED = _table("""
+Linear LazyLinear FullyConnected FC -> layers.Dense(out_features=...)
+MaxPooling2D MaxPool -> layers.MaxPool2d(kernel_size=...)
+MaxPooling3D -> layers.MaxPool3d(kernel_size=...)
+AveragePooling2D AvgPool -> layers.AvgPool2d(kernel_size=...)
+AdaptiveAveragePooling2D -> layers.AdaptiveAvgPool2d(output_size=...)
+GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalAvgPool2d GlobalAvgPool -> layers.GlobalPool()
+GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D GlobalMaxPool2d GlobalMaxPool AdaptiveMaxPool2d -> layers.GlobalPool(mode="max")
+BatchNormalization BatchNorm1d BatchNorm2d BatchNorm3d -> layers.BatchNorm()
+LayerNormalization -> layers.LayerNorm()
+GroupNormalization -> layers.GroupNorm(num_groups=...)
+InstanceNorm1d InstanceNorm2d InstanceNorm3d -> layers.InstanceNorm()
+RMSNormalization -> layers.RMSNorm()
+SpectralNormalization -> layers.SpectralNorm(layer=...)
+Convolution1D -> layers.Conv1d(out_channels=..., kernel_size=...)
+Convolution2D Conv -> layers.Conv2d(out_channels=..., kernel_size=...)
+Convolution3D -> layers.Conv3d(out_channels=..., kernel_size=...)
+Conv2DTranspose Deconv2d Convolution2DTranspose -> layers.ConvTranspose2d(out_channels=..., kernel_size=...)
+DepthwiseConv2D -> layers.Conv2d(out_channels=..., kernel_size=..., groups=in_channels)
+UpSampling2D Upsample UpsamplingNearest2d UpsamplingBilinear2d -> layers.Upsample2d(scale_factor=...)
+UpSampling3D -> layers.Upsample3d(scale_factor=...)
+ZeroPadding1D ZeroPadding2D ZeroPadding3D ZeroPad2d ConstantPad2d ReflectionPad2d ReplicationPad2d CircularPad2d -> layers.Pad(padding=...)
+Cropping2D -> layers.Crop2d(crop=...)
+SimpleRNN -> layers.RNN(hidden_size=...)
+LSTMCell -> layers.LSTM(hidden_size=...)
+GRUCell -> layers.GRU(hidden_size=...)
+Identity -> layers.Activation("linear")
+Unflatten -> layers.Reshape(shape=...)
+GLU -> layers.GatedLinearUnit(out_features=...)
+TransformerEncoderLayer TransformerEncoder -> layers.TransformerEncoderBlock(num_heads=...)
+TransformerDecoderLayer -> layers.TransformerDecoderBlock(num_heads=...)
+PositionalEmbedding SinusoidalPositionEncoding -> layers.PositionalEncoding()
+Module -> layers.Layer
+ModuleList ModuleDict ParameterList -> an attribute of a layer that is a list or a dict of layers is enough.
+ReLU -> layers.Activation("relu")
+LeakyReLU -> layers.Activation("leaky_relu")
+Sigmoid -> layers.Activation("sigmoid")
+Tanh -> layers.Activation("tanh")
+GELU -> layers.Activation("gelu")
+SiLU -> layers.Activation("silu")
+Swish -> layers.Activation("swish")
+ELU -> layers.Activation("elu")
+SELU -> layers.Activation("selu")
+CELU -> layers.Activation("celu")
+ReLU6 -> layers.Activation("relu6")
+Mish -> layers.Activation("mish")
+Softplus -> layers.Activation("softplus")
+Softsign -> layers.Activation("softsign")
+Hardtanh -> layers.Activation("hard_tanh")
+Hardswish -> layers.Activation("hard_swish")
+Hardsigmoid -> layers.Activation("hard_sigmoid")
+LogSoftmax -> layers.Activation("log_softmax")
+MSE MeanSquaredError L2Loss -> losses.MSELoss()
+MAE MeanAbsoluteError L1Loss -> losses.MAELoss()
+RMSE RootMeanSquaredError -> losses.RMSELoss()
+CrossEntropy Crossentropy -> losses.CrossEntropyLoss()
+NLLLoss -> losses.CrossEntropyLoss()
+BCE BinaryCrossentropy BinaryCrossEntropyLoss -> losses.BCELoss()
+BCEWithLogitsLoss BCEWithLogits MultiLabelSoftMarginLoss -> losses.BCELoss(from_logits=True)
+SmoothL1Loss -> losses.HuberLoss()
+KLDivergence KLD -> losses.KLDivLoss()
+CosineEmbeddingLoss -> losses.CosineSimilarityLoss()
+TripletMarginLoss -> losses.TripletLoss()
+PoissonNLLLoss -> losses.PoissonLoss()
+IoULoss -> losses.JaccardLoss()
+GaussianNLLLoss -> there is none; write a function (output, target) -> scalar in ops.
+Nesterov -> optimizers.NAG(lr=...)
+CosineDecay CosineLR -> optimizers.CosineAnnealingLR(lr=..., t_max=...)
+ExponentialDecay -> optimizers.ExponentialLR(lr=...)
+PiecewiseConstantDecay -> optimizers.MultiStepLR(lr=..., milestones=...)
+PolynomialDecay -> optimizers.PolynomialLR(lr=..., total_steps=...)
+LinearLR WarmupLR -> optimizers.LinearWarmup(lr=..., warmup_steps=...)
+LearningRateScheduler -> optimizers.LambdaLR(fn=...)
+lr_scheduler schedulers -> schedules are in clnet.optimizers, and given to an optimizer as lr.
+DataLoader -> train.Batches(data, size=64)
+TensorDataset ArrayDataset -> data.from_arrays(x, y)
+train_test_split random_split -> data.from_arrays(x, y).split(test=0.2)
+CSVLogger TensorBoard -> train.CSVLog(path)
+cat concatenate -> ops.concat([a, b], 0)
+dot mm bmm -> ops.matmul(a, b)
+squeeze unsqueeze expand_dims view -> ops.reshape(x, shape)
+clamp -> ops.clip(x, low, high)
+zeros_like -> ops.zeros(x.shape)
+ones_like -> ops.ones(x.shape)
+std -> ops.sqrt(ops.var(x, axis))
+norm -> ops.sqrt(ops.sum(x * x))
+swapaxes -> ops.transpose(x, a, b)
+nn keras -> clnet.layers
+optim optimizer optimisers -> clnet.optimizers
+functional F -> clnet.ops
+callbacks -> clnet.train
+loss criterion -> clnet.losses
+metrics -> train.METRICS
+datasets -> clnet.data
+manual_seed set_seed set_random_seed -> clnet.seed(0)
+cuda device set_device set_default_device -> clnet.use("gpu")
+is_available list_devices -> clnet.devices()
+load_model -> clnet.load(path)
+array as_tensor from_numpy asarray -> clnet.tensor(array)
+jit compile function -> clnet.Recorded(function)
+grad value_and_grad GradientTape -> clnet.gradients(loss, [w])
+save -> a model saves itself: model.save(path).
+randn rand normal uniform -> make it with NumPy: clnet.tensor(numpy.random.default_rng(0).normal(size=(2, 3)).astype('float32')).
+no_grad inference_mode enable_grad stop_gradient -> nothing is derived unless it is asked for: clnet.gradients(loss, [w]); ops.detach(x) is a constant.
+float16 bfloat16 float32 float64 int32 int64 uint8 -> dtypes are texts: clnet.tensor(array, 'float32').
+""")
+
+# Attributes of layers and models.
+LAYER = _table("""
+fit train_on_batch fit_generator -> a Trainer trains: clnet.Trainer(model, loss, optimizer).fit((x, y), epochs=10).
+compile -> loss and optimizer go to a Trainer: clnet.Trainer(model, loss, optimizer).
+evaluate score -> a Trainer evaluates: clnet.Trainer(model, loss, optimizer).evaluate((x, y)).
+predict -> a Trainer predicts in batches: trainer.predict(x); one batch is model.eval()(x).numpy().
+predict_proba -> what the model gives, through ops.softmax: clnet.ops.softmax(model.eval()(x)).numpy().
+state_dict get_weights weights -> values are in model.variables(): {name: v.numpy() for name, v in model.variables().items()}.
+load_state_dict set_weights -> write model.load({name: array}).
+load_weights -> write model.load(path).
+save_weights save_pretrained -> write model.save(path), which keeps the configuration too.
+trainable_weights trainable_variables -> write model.parameters().
+named_parameters -> write model.variables().items(), which has buffers too.
+named_modules modules -> write clnet.model_io.layers(model).
+to cuda -> write model.use("gpu").
+cpu -> write model.use("cpu").
+half bfloat16 -> write clnet.Trainer(..., precision="bf16").
+zero_grad -> gradients do not add up: model.backward(g) sets them anew.
+kernel -> clnet calls it weight.
+add add_module -> write model.append(layer).
+requires_grad_ freeze requires_grad -> set p.trainable = False, or give the optimizer groups=[clnet.optimizers.Group(names=["layers.0.*"], frozen=True)].
+input_shape output_shape -> write model.summary(shape).
+get_config -> write model.config().
+count_params num_parameters -> write model.summary(shape).parameters.
+get_layer -> write model[0]; clnet.model_io.layers(model) has all by name.
+call -> write forward(self, x).
+register_buffer -> write self.name = new.buffer(array) in setup(self, new).
+register_parameter add_weight -> write self.name = new.weight(rows, columns) in setup(self, new).
+""")
+
+# Arguments of constructors: the first of ours that the class has.
+FIELDS = {theirs: tuple(ours.split()) for theirs, ours in _table("""
+learning_rate eta alpha step_size eta0 -> lr
+units n_units num_units -> out_features hidden_size features out_channels
+filters n_filters -> out_channels hidden_channels
+rate prob drop_prob drop_rate probability -> p
+strides -> stride
+dilation_rate -> dilation
+use_bias -> bias
+pool_size kernel ksize -> kernel_size
+epsilon -> eps
+beta_1 beta1 -> b1
+beta_2 beta2 -> b2
+clipnorm max_grad_norm gradient_clip -> clip_norm
+clipvalue -> clip_value
+decay l2 weight_decay_rate -> weight_decay
+input_dim n_in in_dim -> in_features num_embeddings input_size in_channels
+in_size input_features -> in_features input_size
+output_dim out_dim n_out -> out_features embedding_dim
+vocab_size num_tokens -> num_embeddings
+dim features channels -> num_features embedding_dim d_model out_channels
+nhead heads n_heads -> num_heads
+dim_feedforward ffn_dim -> d_ff
+key_dim -> head_dim
+act act_fn activation_fn fn function -> activation name fn
+size scale -> scale_factor
+n_layers layers -> num_layers
+target_shape -> shape
+stddev sigma -> std
+logits -> from_logits
+hidden_dim hidden -> hidden_size
+ignore_label -> ignore_index
+class_weight class_weights -> weight
+T_max -> t_max
+""").items()}
+
+# Arguments that no class has, and what to do.
+ARGUMENTS = _table("""
+betas -> write b1=0.9, b2=0.999.
+from_logits -> leave it out: CrossEntropyLoss takes logits.
+input_shape batch_input_shape -> leave it out: the first call, or model.build(shape), binds the sizes.
+batch_first -> leave it out: sequences are (batch, step, feature).
+bidirectional -> wrap it: Bidirectional(layer=LSTM(hidden_size=...)).
+data_format -> leave it out: channels come before the height.
+kernel_initializer bias_initializer -> leave it out, and assign: layer.weight.assign(array).
+kernel_regularizer -> give the optimizer weight_decay=.
+inplace -> leave it out: memory is planned.
+device -> leave it out: clnet.use(...) or model.use(...) choose.
+dtype -> leave it out: parameters are float32.
+negative_slope -> write Activation("leaky_relu", params={"slope": 0.2}).
+padding_mode -> put a Pad layer in front.
+params parameters -> leave it out: the Trainer gives them.
+size_average reduce -> write reduction="mean", "sum" or "none".
+name -> leave it out: the place in the model is the name.
+lr_scheduler schedule -> write lr=schedule.
+""")
