@@ -21,7 +21,8 @@
 //   q = (1 - SMOOTHING) onehot(label) + SMOOTHING / N; 0 where label == IGNORE, NaN where the label is no class.
 //
 // A row of -INFINITY gives softmax 0 and log-softmax -INFINITY: the maximum is only subtracted where it is finite.
-// Every row is read from memory once: later passes over it find it in the cache. Sums run in a fixed order.
+// Every row is read from memory once: later passes over it find it in the cache. Sums run in a fixed order, long ones in
+// blocks.
 //
 // The generator prepends include/vector.h and PARAMS, BEGIN (pointers of the operands' names), T, VW, ROWS, N and
 //   EPILOGUE(r, j, v), EPILOGUE_V(r, j, v)   store one element or VW of them (CROSS_ENTROPY: EPILOGUE(r, v))
@@ -40,8 +41,11 @@
 #ifndef KEEP
 #define KEEP 8192               // [elements] longest row whose exponentials are kept in private memory
 #endif
+#ifndef BLOCK
+#define BLOCK 256               // additions in a row to one of the FOLDS * VW numbers that then are added with the digits that this loses (include/sums.h)
+#endif
 #ifndef FOLDS
-#define FOLDS 2                 // vectors of partial results side by side: one alone would wait for each addition to finish
+#define FOLDS (N < 96 * VW ? 2 : 4)  // vectors of partial results side by side: fewer would wait for each addition to finish
 #endif
 
 #include "include/normalize.h"
@@ -54,35 +58,57 @@
         T l_[VW]; VSTORE_P(v[0], l_); \
         UNROLL for (size_t w = VW / 2; w; w /= 2) UNROLL for (size_t i = 0; i < w; ++i) l_[i] = MERGE(l_[i], l_[i + w]); \
         a = l_[0]; }
-#define FOLDS_AT(u) for (; i_ + FOLDS * VW <= N; i_ += FOLDS * VW) UNROLL for (size_t u = 0; u < FOLDS; ++u)
 
-#define FOLD_(a, INIT, MERGE, TERM, KEEP_V, KEEP_S) \
-    T a; { START(v_, INIT) size_t i_ = 0; \
-        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) const VT t_ = (TERM); KEEP_V; v_[u] = MERGE(v_[u], t_); } \
-        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD_OF) const VT t_ = (TERM); KEEP_V; v_[0] = MERGE(v_[0], t_); } \
-        JOIN(a, v_, MERGE) \
-        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_OF) const T t_ = (TERM); KEEP_S; a = MERGE(a, t_); } }
-#define FOLD(a, INIT, MERGE, TERM) FOLD_(a, INIT, MERGE, TERM, , )
-#define SUM2(a, TERM, b, OTHER) \
-    T a, b; { START(v_, 0) START(w_, 0) size_t i_ = 0; \
-        FOLDS_AT(u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) v_[u] += (TERM); w_[u] += (OTHER); } \
-        for (; i_ + VW <= N; i_ += VW) { const size_t j = i_; LOADS(VT, VLOAD_OF) v_[0] += (TERM); w_[0] += (OTHER); } \
-        JOIN(a, v_, ADD) JOIN(b, w_, ADD) \
-        for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_OF) a += (TERM); b += (OTHER); } }
+#define SIDE_BY_SIDE(BODY) UNROLL for (size_t u = 0; u < FOLDS; ++u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) BODY }
+#define VECTORS(BODY) \
+    for (; i_ + FOLDS * VW <= N; i_ += FOLDS * VW) SIDE_BY_SIDE(BODY) \
+    for (; i_ + VW <= N; i_ += VW) { const size_t j = i_, u = 0; LOADS(VT, VLOAD_OF) BODY }
+#define LAST(BODY) for (size_t j = i_; j < N; ++j) { LOADS(T, SCALAR_OF) BODY }
+#define GROW(v, NEXT) { const VT acc_ = v[u]; v[u] = (NEXT); }
+#define GROW_LAST(a, NEXT) { const T acc_ = a; a = (NEXT); }
+
+// Long rows are summed in blocks, short ones are one.
+#if N > BLOCK * FOLDS * VW
+#define START_SUM(v) START(v, 0) START(v##s, 0) START(v##r, 0)
+#define BLOCKS(BODY, ENDS) \
+    for (size_t b_ = 0; b_ < N / (BLOCK * FOLDS * VW); ++b_) { for (size_t k_ = 0; k_ < BLOCK; ++k_, i_ += FOLDS * VW) SIDE_BY_SIDE(BODY) ENDS } \
+    VECTORS(BODY) ENDS
+#define END_BLOCK(v) UNROLL for (size_t u = 0; u < FOLDS; ++u) { TWO_SUM(v##s[u], v##r[u], v[u]) v[u] = VSPLAT(0); }
+#define JOIN_SUM(a, v) UNROLL for (size_t u = 0; u < FOLDS; ++u) v[u] = WHOLE(v##s[u], v##r[u]); JOIN(a, v, ADD)
+#else
+#define START_SUM(v) START(v, 0)
+#define BLOCKS(BODY, ENDS) VECTORS(BODY)
+#define END_BLOCK(v)
+#define JOIN_SUM(a, v) JOIN(a, v, ADD)
+#endif
+
+#define FOLD(a, INIT, MERGE, NEXT) \
+    T a; { START(v_, INIT) size_t i_ = 0; VECTORS(GROW(v_, NEXT)) JOIN(a, v_, MERGE) LAST(GROW_LAST(a, NEXT)) }
+#define SUM(a, NEXT) \
+    T a; { START_SUM(v_) size_t i_ = 0; BLOCKS(GROW(v_, NEXT), END_BLOCK(v_)) JOIN_SUM(a, v_) LAST(GROW_LAST(a, NEXT)) }
+#define SUM2(a, NEXT, b, OTHER) \
+    T a, b; { START_SUM(v_) START_SUM(w_) size_t i_ = 0; \
+        BLOCKS(GROW(v_, NEXT) GROW(w_, OTHER), END_BLOCK(v_) END_BLOCK(w_)) JOIN_SUM(a, v_) JOIN_SUM(b, w_) \
+        LAST(GROW_LAST(a, NEXT) GROW_LAST(b, OTHER)) }
+#define SUM_AND_KEEP(a, TERM) \
+    T a; { START_SUM(v_) size_t i_ = 0; \
+        BLOCKS(const VT e_ = (TERM); VSTORE_P(e_, kept + j); GROW(v_, acc_ + e_), END_BLOCK(v_)) JOIN_SUM(a, v_) \
+        LAST(const T e_ = (TERM); kept[j] = e_; a += e_;) }
+
 #define OUT(VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { EVERY(VT, VLOAD_OF) const VT o_ = (VALUE); EPILOGUE_V(r, j, o_); } \
         for (; j < N; ++j) { EVERY(T, SCALAR_OF) EPILOGUE(r, j, (VALUE)); } }
 #define ONCE
 #define SKIP(c) (c)           // rows to ignore cost no pass
 
-// FOLD and OUT for exponentials: e_ stands for them in OUT_KEPT.
+// SUM and OUT for exponentials: e_ stands for them in OUT_KEPT.
 #if N <= KEEP
-#define FOLD_KEPT(a, TERM) T kept[N]; FOLD_(a, 0, ADD, TERM, VSTORE_P(t_, kept + j), kept[j] = t_)
+#define SUM_KEPT(a, TERM) T kept[N]; SUM_AND_KEEP(a, TERM)
 #define OUT_KEPT(TERM, VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { const VT e_ = VLOAD_P(kept + j); STORE_V(r, j, (VALUE)); } \
         for (; j < N; ++j) { const T e_ = kept[j]; STORE(r, j, (VALUE)); } }
 #else
-#define FOLD_KEPT(a, TERM) FOLD(a, 0, ADD, TERM)
+#define SUM_KEPT(a, TERM) SUM(a, acc_ + (TERM))
 #define OUT_KEPT(TERM, VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { LOADS(VT, VLOAD_OF) const VT e_ = (TERM); STORE_V(r, j, (VALUE)); } \
         for (; j < N; ++j) { LOADS(T, SCALAR_OF) const T e_ = (TERM); STORE(r, j, (VALUE)); } }
@@ -136,7 +162,7 @@ void partial_columns(PARAMS) {
         size_t j = 0;
         for (; j + VW <= N; j += VW) {
             LOADS(VT, VLOAD_OF)
-            TO_STORE(TO_LOAD(to + j) + FLOW * NORMAL, to + j);
+            TO_STORE(VFMA(FLOW, NORMAL, TO_LOAD(to + j)), to + j);
 #if OUTPUTS == 2
             TO_STORE(TO_LOAD(to + N + j) + FLOW, to + N + j);
 #endif
@@ -146,7 +172,7 @@ void partial_columns(PARAMS) {
         }
         for (; j < N; ++j) {
             LOADS(T, SCALAR_OF)
-            to[j] += FLOW * NORMAL;
+            to[j] = VFMA(FLOW, NORMAL, to[j]);
 #if OUTPUTS == 2
             to[N + j] += FLOW;
 #endif
@@ -168,14 +194,14 @@ __kernel void columns(PARAMS) {
     const size_t k = get_global_id(1), j1 = min((get_global_id(0) + 1) * COLUMNS, (size_t)N);
     size_t j = get_global_id(0) * COLUMNS;
     for (; j + VW <= j1; j += VW) {
-        VT sum = VSPLAT(0);
-        for (size_t i = 0; i < ITEMS; ++i) sum += VLOAD(from + i * OUTPUTS * N + j);
-        EPILOGUE_V(k, j, sum);
+        VT sum = VSPLAT(0), rest = VSPLAT(0);
+        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(sum, rest, VLOAD(from + i * OUTPUTS * N + j))
+        EPILOGUE_V(k, j, WHOLE(sum, rest));
     }
     for (; j < j1; ++j) {
-        T sum = 0;
-        for (size_t i = 0; i < ITEMS; ++i) sum += from[i * OUTPUTS * N + j];
-        EPILOGUE(k, j, sum);
+        T sum = 0, rest = 0;
+        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(sum, rest, from[i * OUTPUTS * N + j])
+        EPILOGUE(k, j, WHOLE(sum, rest));
     }
 }
 #endif

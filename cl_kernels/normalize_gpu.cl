@@ -26,10 +26,6 @@
 #define SLICES 8
 #endif
 
-// A contracted g * w - mean(g * w) would keep the rounding error of one product and not of the other, and the root of a small
-// variance multiplies it by hundreds.
-#pragma OPENCL FP_CONTRACT OFF
-
 #include "include/normalize.h"
 
 // --- loads: of whole vectors where every operand that there is begins at a multiple of one
@@ -111,19 +107,20 @@ INLINE T neighbour(T v, const uint apart) {
 #define EACH(BODY) UNROLL for (int u = 0; u < PER; ++u) { const size_t j = (l + u * GROUP) * VW; if ((u + 1) * GROUP * VW <= N || j < N) { BODY } }
 #define ENTER READS(HOLD, VT, TAKE) EACH(READS(FILL, VT, TAKE))
 #define LOADS READS(AGAIN, VT, TAKE) DERIVED(VT, TAKE)
-#define FOLD_KEPT(a, TERM) VT kept[PER]; VT a##_v = VSPLAT(0); EACH(LOADS kept[u] = (TERM); a##_v += kept[u];) LANES(a, a##_v, ADD) EVERYWHERE(a, ADD)
+#define SUM_KEPT(a, TERM) VT kept[PER]; VT a##_v = VSPLAT(0); EACH(LOADS kept[u] = (TERM); a##_v += kept[u];) LANES(a, a##_v, ADD) EVERYWHERE(a, ADD)
 #define OUT_KEPT(TERM, VALUE) { if (mine) EACH(const VT e_ = kept[u]; STORE_V(r, j, (VALUE));) }
 #else
 #define EACH(BODY) for (size_t j = l * VW; j < N; j += GROUP * VW) { BODY }
 #define ENTER
 #define LOADS READS(DECLARE, VT, TAKE)
-#define FOLD_KEPT(a, TERM) FOLD(a, 0, ADD, TERM)
+#define SUM_KEPT(a, TERM) SUM(a, acc_ + (TERM))
 #define OUT_KEPT(TERM, VALUE) { if (mine) EACH(LOADS const VT e_ = (TERM); STORE_V(r, j, (VALUE));) }
 #endif
-#define FOLD(a, INIT, MERGE, TERM) \
-    VT a##_v = VSPLAT((T)(INIT)); EACH(LOADS const VT t_ = (TERM); a##_v = MERGE(a##_v, t_);) LANES(a, a##_v, MERGE) EVERYWHERE(a, MERGE)
-#define SUM2(a, TERM, b, OTHER) \
-    VT a##_v = VSPLAT(0), b##_v = VSPLAT(0); EACH(LOADS a##_v += (TERM); b##_v += (OTHER);) \
+#define GROW(v, NEXT) { const VT acc_ = v; v = (NEXT); }
+#define FOLD(a, INIT, MERGE, NEXT) VT a##_v = VSPLAT((T)(INIT)); EACH(LOADS GROW(a##_v, NEXT)) LANES(a, a##_v, MERGE) EVERYWHERE(a, MERGE)
+#define SUM(a, NEXT) FOLD(a, 0, ADD, NEXT)
+#define SUM2(a, NEXT, b, OTHER) \
+    VT a##_v = VSPLAT(0), b##_v = VSPLAT(0); EACH(LOADS GROW(a##_v, NEXT) GROW(b##_v, OTHER)) \
     LANES(a, a##_v, ADD) LANES(b, b##_v, ADD) EVERYWHERE2(a, b)
 #define OUT(VALUE) { if (mine) EACH(LOADS LATE(DECLARE, VT, TAKE) const VT o_ = (VALUE); EPILOGUE_V(r, j, o_);) }
 #define ONCE if (mine && l == 0)
@@ -185,7 +182,7 @@ void partial_columns(PARAMS) {
         OUT(SLOPE)
 #endif
         // Chosen, not branched, and after the stores: PoCL 3.0 loses lanes of sums that a branch adds to or follows.
-        EACH(LOADS normal[u] += mine ? FLOW * NORMAL : VSPLAT(0); all[u] += mine ? FLOW : VSPLAT(0);)
+        EACH(LOADS normal[u] = mine ? VFMA(FLOW, NORMAL, normal[u]) : normal[u]; all[u] += mine ? FLOW : VSPLAT(0);)
     }
     GATHER(normal, to)
 #if OUTPUTS == 2
@@ -196,7 +193,7 @@ void partial_columns(PARAMS) {
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (size_t r = r0; r < r1; ++r) {
         MOMENTS
-        EACH(LOADS VSTORE(VLOAD(to + j) + gv * NORMAL, to + j);)
+        EACH(LOADS VSTORE(VFMA(gv, NORMAL, VLOAD(to + j)), to + j);)
 #if OUTPUTS == 2
         EACH(LOADS VSTORE(VLOAD(to + N + j) + gv, to + N + j);)
 #endif

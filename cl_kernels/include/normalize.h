@@ -2,6 +2,11 @@
 //
 // The formulas are in normalize.cl's first lines. The including file defines the passes over a row and less_target
 
+// A contracted g * w - mean(g * w) would keep the rounding error of one product and not of the other, and the root of a small
+// variance multiplies it by hundreds. And which products are contracted is up to the compiler, kernel by kernel: a joint kernel
+// and a single one would give different bits.
+#pragma OPENCL FP_CONTRACT OFF
+
 #define SOFTMAX 1
 #define SOFTMAX_GRADIENT 2
 #define LOG_SOFTMAX 3
@@ -105,23 +110,23 @@
 #define ADD(a, b) ((a) + (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-// --- a row in passes: FOLD(a, INIT, MERGE, TERM) declares a = merge over j of TERM, SUM2(a, TERM, b, OTHER) two sums of one pass,
-//     FOLD_KEPT(a, TERM) a sum whose terms OUT_KEPT finds again as e_, OUT(VALUE) stores; TERM and VALUE work on scalars and vectors
+// --- a row in passes: FOLD(a, INIT, MERGE, NEXT) declares a, a merge over j, NEXT what follows acc_; SUM(a, NEXT) a sum, SUM2(a, NEXT, b, OTHER)
+//     two of one pass, SUM_KEPT(a, TERM) one whose terms OUT_KEPT finds again as e_; OUT(VALUE) stores. NEXT, TERM and VALUE work on scalars and vectors
 // mean and rs = 1 / sqrt(variance + EPS) of the row, in two passes
 #define STATISTICS \
-    FOLD(sum_, 0, ADD, xv) const T mean_ = sum_ / N; \
-    FOLD(square_, 0, ADD, (xv - mean_) * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+    SUM(sum_, acc_ + xv) const T mean_ = sum_ / N; \
+    SUM(square_, VFMA(xv - mean_, xv - mean_, acc_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
 // the same, with a = mean g and b = mean(g (x - mean)) r^2 on the way, and the gradient
 #define LAYER_NORM_SLOPES \
-    SUM2(sum_, xv, s, gv) const T mean_ = sum_ / N; \
-    SUM2(square_, (xv - mean_) * (xv - mean_), sx, gv * (xv - mean_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS)); \
+    SUM2(sum_, acc_ + xv, s, acc_ + gv) const T mean_ = sum_ / N; \
+    SUM2(square_, VFMA(xv - mean_, xv - mean_, acc_), sx, VFMA(gv, xv - mean_, acc_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS)); \
     const T a = s / N, b = sx / N * rs * rs;
 #define LAYER_NORM_SLOPE rs * (gv - a - (xv - mean_) * b)
-#define RMS_NORM_SLOPES SUM2(square_, xv * xv, sx, gv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs;
+#define RMS_NORM_SLOPES SUM2(square_, VFMA(xv, xv, acc_), sx, VFMA(gv, xv, acc_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS)), b = sx / N * rs * rs;
 #define RMS_NORM_SLOPE rs * (gv - xv * b)
-#define RMS FOLD(square_, 0, ADD, xv * xv) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
+#define RMS SUM(square_, VFMA(xv, xv, acc_)) const T rs = 1 / sqrt(square_ / N + (T)(EPS));
 // the row's maximum where it is finite, else 0; ln sum e^x, 0 for a row of -INFINITY
-#define TOP FOLD(max_, -INFINITY, MAX, xv) const T top = max_ - max_ == 0 ? max_ : (T)(0);
+#define TOP FOLD(max_, -INFINITY, MAX, MAX(acc_, xv)) const T top = max_ - max_ == 0 ? max_ : (T)(0);
 #define LSE log(total == 0 ? (T)(1) : total)                 // of the row below its maximum
 // the row's label, whether it is a class, and a column that may be read
 #define LABEL const long label = labels[r]; const bool known = label >= 0 && label < N; const size_t at = known ? label : 0;
@@ -138,14 +143,14 @@
 #endif
 
 #if KIND == SOFTMAX
-#define ROW TOP FOLD_KEPT(total, exp(xv - top)) const T scale = total == 0 ? (T)(1) : 1 / total; \
+#define ROW TOP SUM_KEPT(total, exp(xv - top)) const T scale = total == 0 ? (T)(1) : 1 / total; \
     OUT_KEPT(exp(xv - top), e_ * scale)
 #elif KIND == SOFTMAX_GRADIENT
-#define ROW FOLD(s, 0, ADD, gv * yv) OUT(yv * (gv - s))
+#define ROW SUM(s, VFMA(gv, yv, acc_)) OUT(yv * (gv - s))
 #elif KIND == LOG_SOFTMAX
-#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; OUT((xv - top) - lse)
+#define ROW TOP SUM(total, acc_ + exp(xv - top)) const T lse = LSE; OUT((xv - top) - lse)
 #elif KIND == LOG_SOFTMAX_GRADIENT
-#define ROW FOLD(s, 0, ADD, gv) OUT(gv - exp(yv) * s)
+#define ROW SUM(s, acc_ + gv) OUT(gv - exp(yv) * s)
 #elif KIND == STANDARDIZE
 #define ROW STATISTICS OUT((xv - mean_) * rs)
 #elif KIND == LAYER_NORM
@@ -160,13 +165,13 @@
 #define ROW RMS_NORM_SLOPES OUT(RMS_NORM_SLOPE)
 #elif KIND == CROSS_ENTROPY || WITH_SLOPE
 #if SMOOTHED
-#define PICKED FOLD(all, 0, ADD, xv - top) const T picked = (1 - (T)(SMOOTHING)) * (SCALAR_OF(X_KIND, x + r * N + at) - top) + (T)(SMOOTHING) / N * all;
+#define PICKED SUM(all, acc_ + (xv - top)) const T picked = (1 - (T)(SMOOTHING)) * (SCALAR_OF(X_KIND, x + r * N + at) - top) + (T)(SMOOTHING) / N * all;
 #else
 #define PICKED const T picked = SCALAR_OF(X_KIND, x + r * N + at) - top;
 #endif
 #define LOSS PICKED const T value = label == IGNORE ? (T)(0) : known ? LSE - picked : (T)(NAN);
 #if KIND == CROSS_ENTROPY
-#define ROW LABEL TOP FOLD(total, 0, ADD, exp(xv - top)) LOSS ONCE { EPILOGUE(r, value); }
+#define ROW LABEL TOP SUM(total, acc_ + exp(xv - top)) LOSS ONCE { EPILOGUE(r, value); }
 #else
 #if KIND == CROSS_ENTROPY_AND_SLOPE
 #define ALSO LOSS ONCE { EPILOGUE_ALSO(r, value); }
@@ -175,12 +180,12 @@
 #define ALSO
 #define ALSO_NOTHING
 #endif
-#define ROW LABEL if (SKIP(label == IGNORE)) { ALSO_NOTHING OUT(0) } else { TOP FOLD_KEPT(total, exp(xv - top)) ALSO \
+#define ROW LABEL if (SKIP(label == IGNORE)) { ALSO_NOTHING OUT(0) } else { TOP SUM_KEPT(total, exp(xv - top)) ALSO \
     const T scale = !known ? (T)(NAN) : total == 0 ? (T)(1) : 1 / total; if (label == IGNORE) { OUT(0) } else { OUT_KEPT(exp(xv - top), e_ * scale) } }
 #endif
 #elif KIND == SOFT_CROSS_ENTROPY
-#define ROW TOP FOLD(total, 0, ADD, exp(xv - top)) const T lse = LSE; \
-    FOLD(value, 0, ADD, qv == 0 ? qv : qv * (lse - (xv - top))) ONCE { EPILOGUE(r, value); }
+#define ROW TOP SUM(total, acc_ + exp(xv - top)) const T lse = LSE; \
+    SUM(value, acc_ + (qv == 0 ? qv : qv * (lse - (xv - top)))) ONCE { EPILOGUE(r, value); }
 #endif
 
 // --- sums over rows: of FLOW * NORMAL, and of FLOW where there are two; SLOPE is the gradient of a row on the way

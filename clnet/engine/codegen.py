@@ -86,8 +86,8 @@ def indent(lines: list[str], depth: int) -> str:
 
 def finish(text: str, device: Any) -> str:
     """Puts the helper definitions that the text needs in front of it."""
-    integers = integer_helpers(text)
-    return "\n".join(part for part in (ct.helpers(text + integers, device), _functions(text, device), integers, text) if part)
+    integers, sums = integer_helpers(text), kernel_file("include/sums.h") if "TWO_SUM(" in text else ""
+    return "\n".join(part for part in (ct.helpers(text + integers, device), _functions(text, device), integers, sums, text) if part)
 
 
 def _functions(text: str, device: Any) -> str:

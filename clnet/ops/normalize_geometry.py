@@ -7,6 +7,7 @@ from typing import Any
 
 from ..spec import NARROW, is_float
 
+LONGEST = 256  # rows whose gradients of parameters a work-item of a CPU adds: with more, one loses digits against the sum
 WORTH = 2048  # [elements] that are worth a work-item of their own on a CPU
 ITEM = 12  # [elements] of a row that a work-item of a GPU takes, more of long ones
 GROUP = 256  # [work-items] of a group on a GPU
@@ -35,7 +36,7 @@ def row_stages(device: Any, operands: Any, kind: str, **defines: Any) -> Any:
         return [Stage("rows", macros, grid, (group, lines), domain=domain, also=also, lanes=gpu_lanes(n), file=GPU_FILE, stepped=True)]
     items = max(1, min(rows, device.compute_units * 4, rows * n // WORTH))
     chunk = -(-rows // items)
-    macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **defines)
+    macros = dict(KIND=kind, ROWS=rows, N=n, CHUNK=chunk, **_fma(device), **defines)
     return [Stage("rows", macros, (-(-rows // chunk),), (1,), domain=domain, also=also, lanes=_lanes(device, n), stepped=True)]
 
 
@@ -55,6 +56,7 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
     result: dict[str, Any] = dict(also=(outputs, n)) if both else dict(domain=(outputs, n))
     size = COLUMN_GROUP if n <= COLUMN_ITEM * COLUMN_GROUP else GROUP
     chunk = -(-rows // max(1, min(rows, device.compute_units * (RESIDENT // size if gpu else 2), rows * n // WORTH)))
+    chunk = chunk if gpu else min(chunk, LONGEST)
     items = -(-rows // chunk)
     sizes = dict(CHUNK=chunk, ITEMS=items, **defines)
     scratch = {"partial": items * outputs * n * (8 if x.dtype == "float64" else 4)}
@@ -66,7 +68,7 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
                 Stage("columns", dict(macros, PART=3), (-(-n // 32) * 32, slices, outputs), (32, slices, 1), file=GPU_FILE, **result)]
     lanes = _lanes(device, n)
     columns = max(lanes, -(-n // device.compute_units // lanes) * lanes)
-    macros = dict(KIND=kind, ROWS=rows, N=n, COLUMNS=columns, **sizes)
+    macros = dict(KIND=kind, ROWS=rows, N=n, COLUMNS=columns, **_fma(device), **sizes)
     return [Stage("partial_columns", dict(macros, PART=2), (items,), (1,), lanes=lanes, scratch=scratch, **own),
             Stage("columns", dict(macros, PART=3), (-(-n // columns), outputs), (1, 1), lanes=lanes, **result)]
 
@@ -74,6 +76,10 @@ def column_stages(device: Any, operands: Any, kind: str, outputs: int, **defines
 def _suits(device: Any, operands: Any, n: int, rows: int) -> bool:
     floats = {"float32" if o.dtype in NARROW else o.dtype for o in operands if is_float(o.dtype)}  # 16 bits are widened where they are read
     return len(floats) == 1 and n > 0 and rows > 0 and (n < WIDE or rows >= device.compute_units)
+
+
+def _fma(device: Any) -> dict[str, int]:
+    return {"USE_FMA": int(device.runtime != "pocl")}
 
 
 def _lanes(device: Any, n: int) -> int:
@@ -90,7 +96,7 @@ def _gpu_macros(device: Any, x: Any, kind: str, more: dict[str, Any], item: int 
     most = min(size, device.max_work_group)
     group = min(most, 1 << max(0, -(-n // item) - 1).bit_length())
     macros = dict(KIND=kind, ROWS=math.prod(x.shape[:-1]), N=n, GROUP=group, LINES=most // group, SLICES=max(1, min(32, device.max_work_group // 32)),
-                  SINGLE_T=int(x.dtype != "float64"), **more)
+                  SINGLE_T=int(x.dtype != "float64"), **_fma(device), **more)
     return macros, (group, most // group)
 
 
