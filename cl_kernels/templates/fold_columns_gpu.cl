@@ -13,12 +13,15 @@ $locals
     const $index r0 = get_group_id(1) * $CHUNK, r1 = min(r0 + $CHUNK, ($index)$R);
 $init
     if (c < $COLUMNS) {
+$block
         #pragma unroll 4
-        for ($index q = r0 + get_local_id(1); q < r1; q += $Y) {
+        for ($index q = $start; q < $stop; q += $Y) {
             const size_t r = q;
 $body
         }
+$end_block
     }
+$found
 $park
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint s = $X * $Y / 2; s >= $X; s /= 2) {

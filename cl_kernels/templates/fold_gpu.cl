@@ -12,11 +12,13 @@ $locals
     const $index q0 = get_group_id(1) * $CHUNK, q1 = min(q0 + $CHUNK, ($index)$Q);
 $init
     if (o < $O) {
+$block
         #pragma unroll 4
-        for ($index q = q0 + m; q < q1; q += $G) {
+        for ($index q = $start; q < $stop; q += $G) {
             const size_t r = q / $PER, j = q % $PER * $W;
 $body
         }
+$end_block
     }
 $join
 $park

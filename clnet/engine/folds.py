@@ -16,7 +16,7 @@ from .index import Expr, Flat, Index, var
 from .schedule import Launch, Schedule
 
 SHARE = 2048  # elements that are worth a work-item of their own on a CPU
-BLOCK = 64  # [additions] into one number in a row, or the root of all: with more, what is added loses digits against the total
+BLOCK = 64  # [additions] into one number in a row: with more, what is added loses digits against the sum
 ACROSS = 4  # vectors of neighbouring results that a work-item of a CPU folds side by side, so that it reads more of each row at once
 
 
@@ -77,10 +77,14 @@ def is_simple(launch: Launch) -> bool:
     return all(len(_fold(c).init) == 1 for c in launch.cores)
 
 
-def block_of(launch: Launch, steps: int) -> int:
-    """How many of `steps` make a block: sums and products of floats fold blocks, then those, so that errors grow with the root of the length."""
-    rounds = any(_fold(c).merge[0] in ("a0 + b0", "a0 * b0") and is_float(c.spec.dtype) for c in launch.cores)
-    return min(steps, max(BLOCK, math.isqrt(steps))) if rounds else steps
+def rounds(core: Node) -> bool:
+    """Whether a long fold loses digits unless it is folded in blocks: sums of floats. (What products lose does not depend on their order.)"""
+    return _fold(core).merge == ("a0 + b0",) and is_float(core.spec.dtype)
+
+
+def is_cut(launch: Launch, steps: int, block: int) -> bool:
+    """Whether so many steps into one accumulator are folded in blocks."""
+    return steps > block and any(rounds(c) for c in launch.cores)
 
 
 def _fold(core: Node) -> Fold:
@@ -138,22 +142,50 @@ class _Accumulators:
         done, emitter.lines = emitter.lines, []
         return [*done, *lines]
 
-    def add(self, lanes: int, prefix: str, block: str) -> list[str]:
-        """Statements that merge the accumulators `block` into those of `prefix`."""
+    def add(self, lanes: int, prefix: str, block: str, exact: bool = True) -> list[str]:
+        """Statements that merge the accumulators `block` into those of `prefix`; `exact`: `lost` keeps what sums lose by it."""
         out = []
         for core in self.cores:
             components = [c for k, c, _ in self.rows if k is core]
-            out += self.merge(core, [self.name(core, c, prefix) for c in components], [self.name(core, c, block) for c in components], lanes)
+            mine, theirs = ([self.name(core, c, p) for c in components] for p in (prefix, block))
+            out += [f"TWO_SUM({mine[0]}, {self.lost(core, prefix)}, {theirs[0]})"] if exact and rounds(core) else self.merge(core, mine, theirs, lanes)
         return out
 
-    def join(self, width: int) -> list[str]:
-        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first."""
+    def lost(self, core: Node, prefix: str) -> str:
+        """The variable of what the sum in the accumulator of `prefix` has lost."""
+        return self.name(core, 0, f"r{prefix}")
+
+    def none_lost(self, lanes: int, prefix: str) -> list[str]:
+        """Its declaration."""
+        return [f"{ct.vector(t, lanes)} {self.lost(core, prefix)} = 0;" for core, _, t in self.rows if rounds(core)]
+
+    def found(self, prefix: str) -> list[str]:
+        """Statements that add what sums lost."""
+        return [f"{self.name(core, 0, prefix)} = WHOLE({self.name(core, 0, prefix)}, {self.lost(core, prefix)});" for core in self.cores if rounds(core)]
+
+    def absorb(self, lanes: int, prefix: str, other: str, cut: bool) -> list[str]:
+        """Statements that merge the accumulators `other` into those of `prefix`; `cut`: with what both lost."""
+        return self.add(lanes, prefix, other, cut) + [f"{self.lost(c, prefix)} += {self.lost(c, other)};" for c in self.cores if cut and rounds(c)]
+
+    def blocks(self, kinds: list[tuple[int, str, str]], cut: bool) -> tuple[list[str], list[str], list[str]]:
+        """Statements before a fold, before a block of it and behind one; kinds: (lanes, accumulators of all, those of a block, where it is `cut`)."""
+        if not cut:
+            return [line for lanes, whole, _ in kinds for line in self.init(lanes, whole)], [], []
+        return ([line for lanes, whole, _ in kinds for line in (*self.init(lanes, whole), *self.none_lost(lanes, whole))],
+                [line for lanes, _, part in kinds for line in self.init(lanes, part)],
+                [line for lanes, whole, part in kinds for line in self.add(lanes, whole, part)])
+
+    def join(self, width: int, cut: bool = False) -> list[str]:
+        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first; `cut`: with what sums lost."""
         out = []
         for core, c, ctype in self.rows if width > 1 else ():
-            lanes = f"w{self.number[id(core)]}"
-            merged = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
-            out.append(f"{{ {ctype} {lanes}[{width}]; vstore{width}({self.name(core, c, 'v')}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {merged[0]} }}")
-        return out
+            lanes, exact = f"w{self.number[id(core)]}", cut and rounds(core)
+            (merged,) = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
+            steps = [(self.name(core, c, "v"), f"TWO_SUM({self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])" if exact else merged)]
+            steps += [(self.lost(core, "v"), f"{self.lost(core, 'a')} += {lanes}[l];")] if exact else []
+            each = "".join(f" vstore{width}({v}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {step}" for v, step in steps)
+            out.append(f"{{ {ctype} {lanes}[{width}];{each} }}")
+        return [*out, *(self.found("a") if cut else [])]
 
     def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
         """The parts of a work-group's merge in local memory: declarations, parking, one step of the tree, collecting."""
@@ -211,24 +243,31 @@ class Writer:
         o, r, j = var("o", dims.results), var("r", rest), var("j", n)
         width = self.device.vector_width if is_simple(self.launch) and n >= self.device.vector_width else 1
 
-        def step(lanes: int, prefix: str) -> list[str]:
-            return acc.step(self.emitter("j", lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
+        def step(lanes: int, prefix: str, j: Expr, lane: str) -> list[str]:
+            return acc.step(self.emitter(lane, lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
 
-        kinds = [(1, "a", "b"), (width, "v", "w")][: 1 + (width > 1)]  # lanes, accumulators of all, those of a block
-        longest = max(n // width, n % width, 1)  # steps of a row into one accumulator
-        block = block_of(self.launch, max(rest, 1) * longest)
-        cut = block < rest * longest
-        init = [line for lanes, whole, _ in kinds for line in acc.init(lanes, whole)]
-        own = [line for lanes, _, part in kinds for line in acc.init(lanes, part)] if cut else []
-        end = [line for lanes, whole, part in kinds for line in acc.add(lanes, whole, part)] if cut else []
-        loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in step(width, "w" if cut else "v")), "}"] if width > 1 else []
-        scalar = step(1, "b" if cut else "a")
+        # Lanes, accumulators of all, those of a block. Two vectors side by side: one alone would wait for each addition to finish.
+        vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (n >= 8 * width > 8)]
+        kinds = [(1, "a", "b"), *vectors]
+        longest = max(n // (width * max(len(vectors), 1)), n % width, 1)  # steps of a row into one accumulator
+        cut = is_cut(self.launch, rest * longest, BLOCK)
+        block = BLOCK if cut else max(rest, 1) * longest
+        init, own, end = acc.blocks(kinds, cut)
+        loop = list[str]()
+        for count in range(len(vectors), 0, -1):
+            loop.append(f"for (; j + {count * width} <= j1; j += {count * width}) {{")
+            for k, kind in enumerate(vectors[:count]):
+                body = step(width, kind[1 + cut], var(f"j_{k}", n), f"j_{k}")
+                loop += [f"    {{ const size_t j_{k} = j + {k * width};", *("    " + line for line in body), "    }"]
+            loop.append("}")
+        scalar = step(1, "b" if cut else "a", j, "j")
+        join = (acc.absorb(width, "v", "x", cut) if len(vectors) > 1 else []) + acc.join(width, cut)
         chunk = -(-dims.results // self.items(dims.results)) if dims.results else 1
         items = -(-dims.results // chunk)
-        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, RB=max(1, block // longest),
-                           JB=block * width if block < longest else max(n, 1), items=items, chunk=chunk, init=indent(init, 2), begin_block=indent(own, 3),
-                           vector_loop=indent(loop, 4), scalar_body=indent(scalar, 5), end_block=indent(end, 3), join=indent(acc.join(width), 2),
-                           finish=indent(self.finish(o), 2))
+        columns = block * width * max(len(vectors), 1) if block < longest else max(n, 1)  # of a block
+        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, RB=max(1, block // longest), JB=columns, items=items,
+                           chunk=chunk, init=indent(init, 2), begin_block=indent(own, 3), vector_loop=indent(loop, 4), scalar_body=indent(scalar, 5),
+                           end_block=indent(end, 3), join=indent(join, 2), finish=indent(self.finish(o), 2))
 
     def outer(self, n: int) -> Source:
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
@@ -247,20 +286,21 @@ class Writer:
 
     def side_by_side(self, n: int, lanes: int, vectors: int) -> list[str]:
         """The loop over results in steps of so many vectors side by side, each with the whole fold."""
-        dims, acc, block = self.dims, self.acc, block_of(self.launch, self.dims.length)
+        dims, acc, cut = self.dims, self.acc, is_cut(self.launch, self.dims.length, BLOCK)
         o, r, span = var("o", dims.results // n), var("r", dims.length), lanes * vectors
-        cut, lines = block < dims.length, [f"for (; j + {span} <= j1; j += {span}) {{"]
+        lines = [f"for (; j + {span} <= j1; j += {span}) {{"]
         init, own, body, end, done = list[str](), list[str](), list[str](), list[str](), list[str]()
         for k in range(vectors):
             j, whole, part = var(f"j_{k}", n), f"a{k}_", f"b{k}_"
-            init += [f"const size_t j_{k} = j + {k * lanes};", *acc.init(lanes, whole)]
-            own += acc.init(lanes, part) if cut else []
+            first, before, after = acc.blocks([(lanes, whole, part)], cut)
+            init += [f"const size_t j_{k} = j + {k * lanes};", *first]
+            own += before
             body += ["{", *acc.step(self.emitter(f"j_{k}", lanes), dims.element(o * n + j, r), "r", lanes, part if cut else whole), "}"]
-            end += acc.add(lanes, whole, part) if cut else []
-            done += ["{", *self.finish(o * n + j, f"j_{k}", lanes, whole), "}"]
+            end += after
+            done += [*(acc.found(whole) if cut else []), "{", *self.finish(o * n + j, f"j_{k}", lanes, whole), "}"]
         if cut:
-            body = [f"for (size_t r0 = 0; r0 < {dims.length}; r0 += {block}) {{", *own,
-                    f"for (size_t r = r0; r < min(r0 + {block}, (size_t){dims.length}); ++r) {{", *body, "}", *end, "}"]
+            body = [f"for (size_t r0 = 0; r0 < {dims.length}; r0 += {BLOCK}) {{", *own,
+                    f"for (size_t r = r0; r < min(r0 + {BLOCK}, (size_t){dims.length}); ++r) {{", *body, "}", *end, "}"]
         else:
             body = [f"for (size_t r = 0; r < {dims.length}; ++r) {{", *body, "}"]
         return [*lines, *init, *body, *done, "}"]

@@ -5,12 +5,13 @@ Where the results alone would leave units idle, the reduced axes are cut, and a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import ctypes as ct
 from .codegen import GPU_VECTOR, Source, indent, known_alignment, nice_share
 from .emit import Emitter, Params
-from .folds import Shape, Writer, is_simple, lanes_along
+from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .index import Expr, var
 from .schedule import Launch, Schedule
 
@@ -88,12 +89,16 @@ class _GpuWriter(Writer):
         items = min(most, LARGEST if few else GROUP, max(_power(-(-count // ITEM)), min(WARP, _power(count))))
         results = max(1, min(GROUP, most) // items)
         parts, chunk = self.cut(count, items, -(-dims.results // results), items * results)
-        body = acc.step(self.emitter("j", width), dims.element(o, r * n + j), (r * n + j).c(), width, "v" if width > 1 else "a")
-        init = acc.init(1) + (acc.init(width, "v") if width > 1 else [])
+        cut = is_cut(self.launch, -(-chunk // items), BLOCK)
+        kind = (width, "v", "w") if width > 1 else (1, "a", "b")
+        body = acc.step(self.emitter("j", width), dims.element(o, r * n + j), (r * n + j).c(), width, kind[1 + cut])
+        first, before, after = acc.blocks([kind], cut)
+        init = first + ([*acc.init(1), *(acc.none_lost(1, "a") if cut else [])] if width > 1 else [])
         done = self.finish(o) if parts == 1 else self.store_parts(o, 1, parts)
         return self.source("fold_gpu", (-(-dims.results // results) * results * items, parts), (results * items, 1), G=items, L=results, GROUP=results * items,
                            O=dims.results, Q=count, CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(init, 1), body=indent(body, 3),
-                           join=indent(acc.join(width), 1), finish=indent(done, 2), **acc.tree(results * items)), parts
+                           **self.walk("q0 + m", "q1", items, before, after),
+                           join=indent(acc.join(width, cut), 1), finish=indent(done, 2), **acc.tree(results * items)), parts
 
     def short_rows(self) -> Source:
         """A few items a result, many results a work-group, which would find too little work in one."""
@@ -109,22 +114,22 @@ class _GpuWriter(Writer):
         """Items across neighbouring results in runs of n, lines of them along the reduced axes; the number of parts."""
         dims, acc = self.dims, self.acc
         o, j, r = var("o", dims.results // n), var("j", n), var("r", dims.length)
-        body = acc.step(self.emitter("j", width), dims.element(o * n + j, r), "r", width)
-        return self.lines(o * n + j, n, width, dims.length, body)
+        element = dims.element(o * n + j, r)
+        return self.lines(o * n + j, n, width, dims.length, lambda to: acc.step(self.emitter("j", width), element, "r", width, to))
 
     def merged(self, parts: int) -> Source:
         """The second launch: merges the parts and writes the results."""
-        results, body = self.dims.results, []
-        j = var("j", results)
-        for core in self.acc.cores:
-            rows = [(c, ctype) for k, c, ctype in self.acc.rows if k is core]
-            body += [f"const {t} {self.acc.name(core, c, 'e')} = ((__global const {t}*){self.places[id(core), c]})[r * {results} + j];" for c, t in rows]
-            body += self.acc.merge(core, [self.acc.name(core, c) for c, _ in rows], [self.acc.name(core, c, "e") for c, _ in rows], 1)
-        self.name += "_merge"
-        return self.lines(j, results, 1, parts, body, whole=True)[0]
+        results, acc = self.dims.results, self.acc
 
-    def lines(self, flat: Expr, n: int, width: int, length: int, body: list[str], whole: bool = False) -> tuple[Source, int]:
-        """The kernel whose items stand across the results; `whole`: in one launch."""
+        def body(to: str) -> list[str]:
+            loads = [f"const {t} {acc.name(k, c, 'e')} = ((__global const {t}*){self.places[id(k), c]})[r * {results} + j];" for k, c, t in acc.rows]
+            return loads + acc.add(1, to, "e", exact=False)
+
+        self.name += "_merge"
+        return self.lines(var("j", results), results, 1, parts, body, whole=True)[0]
+
+    def lines(self, flat: Expr, n: int, width: int, length: int, body: Callable[[str], list[str]], whole: bool = False) -> tuple[Source, int]:
+        """The kernel whose items stand across the results, where `body` folds into the accumulators of that prefix; `whole`: in one launch."""
         acc, columns = self.acc, self.dims.results // width
         most, units = self.most(width), self.device.compute_units
         few = columns < 4 * units * WARP
@@ -133,10 +138,20 @@ class _GpuWriter(Writer):
         across, high = (min(GROUP, most), 1) if length <= SHORT or columns >= 4 * units * GROUP else (WARP, high)
         parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across), high * across, COLUMNS_RESIDENT)
         done = self.finish(flat, "j", width) if parts == 1 else self.store_parts(flat, width, parts)
+        cut = is_cut(self.launch, -(-chunk // high), BLOCK)
+        first, before, after = acc.blocks([(width, "a", "b")], cut)
         source = self.source("fold_columns_gpu", (-(-columns // across) * across, parts * high), (across, high), X=across, Y=high, COLUMNS=columns, R=length,
-                             CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(acc.init(width), 1), body=indent(body, 3),
+                             CHUNK=chunk, PER=n // width, W=width, index=self.index, init=indent(first, 1), body=indent(body("b" if cut else "a"), 3),
+                             **self.walk("r0 + get_local_id(1)", "r1", high, before, after), found=indent(acc.found("a") if cut else [], 1),
                              finish=indent(done, 2), **acc.tree(across * high, width))
         return source, parts
+
+    def walk(self, start: str, stop: str, step: int, before: list[str], after: list[str]) -> dict[str, str]:
+        """The parts of an item's loop from start to stop in steps: in blocks, with what stands before and behind each, where there is anything."""
+        if not before:
+            return {"block": "", "start": start, "stop": stop, "end_block": ""}
+        loop = f"for ({self.index} b = {start}; b < {stop}; b += {BLOCK * step}) {{ const {self.index} end = min(b + {BLOCK * step}, {stop});"
+        return {"block": indent([loop, *before], 2), "start": "b", "stop": "end", "end_block": indent([*after, "}"], 2)}
 
     def store_parts(self, flat: Expr, width: int, parts: int) -> list[str]:
         """Statements that leave the accumulators of this part where `merged` finds them."""

@@ -57,7 +57,13 @@ def _place(word: str, compare: str) -> Fold:
     return Fold((word, "LONG_MAX"), ("x", "i"), (f"({better}) ? b0 : a0", f"({better}) ? b1 : a1"), "a1", ("T", "I"))
 
 
-_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _keep(np.sum), lambda g, y, x, *, axes: expand(g, x.shape), out="sum",
+def _total(x: Any, *, axes: tuple[int, ...]) -> Any:
+    """NumPy adds in pairs along the last axes alone: sums over others are made in float64, in which running totals keep what float32 does."""
+    pairs = tuple(axes) == tuple(range(x.ndim - len(axes), x.ndim)) or x.dtype.kind != "f"
+    return np.sum(x, axis=tuple(axes), keepdims=True, dtype=None if pairs else np.float64)
+
+
+_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _total, lambda g, y, x, *, axes: expand(g, x.shape), out="sum",
                  doc="y = Σ x over the axes")
 _prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _prod_vjp, out="sum", accepts="number", domain=(0.5, 1.5),
                   doc="y = Π x over the axes")

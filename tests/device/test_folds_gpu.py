@@ -45,6 +45,22 @@ def test_folds(gpu: Any, shape: Any, axes: Any, launches: int) -> None:
     check(gpu, [y, F.max(x, axes), F.min(-x, axes)])
 
 
+@pytest.mark.parametrize(("shape", "axes"), [((1500, 4096), 0), ((1700, 1031), 0), ((40, 70000), 1), ((30, 40001), 1)])
+def test_an_item_adds_long_ways_in_blocks(gpu: Any, shape: Any, axes: int) -> None:
+    """Where there are results enough for all units, or few units: vectors and single elements, along rows and across columns, and NaN and infinity."""
+    a = rng.random(shape, np.float32)
+    x = tensor(a)
+    with clnet.on(gpu):
+        blocks = "TWO_SUM(" in "".join(explain(F.sum(x, axes)).sources)
+    assert blocks or gpu.device.compute_units == 64
+    (y,), exact = gpu.values([F.sum(x, axes)]), a.sum(axes, dtype=np.float64)
+    assert np.max(np.abs(y - exact) / exact) < 2.0**-22
+    a[7:9, 7:9] = 3e38
+    a[11, 11] = np.nan
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(gpu.values([F.sum(tensor(a), axes)])[0], a.sum(axes), rtol=1e-4)
+
+
 @pytest.mark.parametrize("shape", [(2, 900, 20), (1025, 64), (1100, 128), (1030, 100)])
 def test_many_short_rows(gpu: Any, shape: Any) -> None:
     """Rows of a few vectors share work-groups, also where these are not full; rows that lie apart, and two operands."""
