@@ -256,8 +256,8 @@ class Writer:
         loop = list[str]()
         for count in range(len(vectors), 0, -1):
             loop.append(f"for (; j + {count * width} <= j1; j += {count * width}) {{")
-            for k, kind in enumerate(vectors[:count]):
-                body = step(width, kind[1 + cut], var(f"j_{k}", n), f"j_{k}")
+            for k, (_, whole, part) in enumerate(vectors[:count]):
+                body = step(width, part if cut else whole, var(f"j_{k}", n), f"j_{k}")
                 loop += [f"    {{ const size_t j_{k} = j + {k * width};", *("    " + line for line in body), "    }"]
             loop.append("}")
         scalar = step(1, "b" if cut else "a", j, "j")
