@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .names import guide as _guide
 
 
@@ -22,7 +25,17 @@ class DTypeError(ClnetError, ValueError):
 
 
 class UnknownNameError(ClnetError, AttributeError):
-    """A name that is not there; the message says what it is called here."""
+    """A name that is not there; the message says what it is called here, and may be made only when it is read: most who ask do not."""
+
+    def __init__(self, text: str | Callable[[], str]) -> None:
+        super().__init__(name=None, obj=None)  # else Python appends a guess of its own
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text if isinstance(self.text, str) else self.text()
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self),)
 
 
 class UseError(ClnetError, TypeError):

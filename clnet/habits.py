@@ -149,6 +149,20 @@ register_buffer -> write self.name = new.buffer(array) in setup(self, new).
 register_parameter add_weight -> write self.name = new.weight(rows, columns) in setup(self, new).
 """)
 
+# Attributes of tensors.
+TENSOR = _table("""
+backward grad requires_grad requires_grad_ retain_grad grad_fn -> dx, dw = clnet.gradients(y, [x, w]) gives gradients by any tensors, as values of their own.
+to cuda cpu xpu to_device -> clnet.use("gpu") and `with clnet.on("intel"):` say where ops run, model.use(...) moves a model, .numpy() gives an array.
+float half double bfloat16 int long short byte bool type type_as cast -> write x.astype("float32"), or another dtype.
+view view_as flatten ravel squeeze unsqueeze expand_dims -> write x.reshape(...), and x[None] for a new axis.
+transpose t swapaxes moveaxis movedim -> write x.permute(order), x.T or x.mT.
+dot mm bmm mv -> write a @ b.
+clone copy -> a tensor never changes, so it needs no copy; x.numpy() gives an array.
+numel nelement nbytes -> x.size counts elements.
+dim ndimension -> x.ndim counts axes.
+data -> x.numpy() is the value; what changes is a clnet.Variable.
+""")
+
 # Arguments of constructors: the first of ours that the class has.
 FIELDS = {theirs: tuple(ours.split()) for theirs, ours in _table("""
 learning_rate eta alpha step_size eta0 -> lr

@@ -7,29 +7,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 # Where a name may be found that was looked for elsewhere.
 PACKAGES = {"clnet": "clnet", **{p: f"clnet.{p}" for p in ("layers", "losses", "optimizers", "train", "ops", "errors")}, "data": "clnet.train.data"}
-
-
-class Lacking(AttributeError):
-    """A name that is not there; its text is made when it is read."""
-
-    def __init__(self, text: Callable[[], str]) -> None:
-        super().__init__(name=None, obj=None)  # else Python appends a guess of its own
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def __reduce__(self) -> Any:
-        return AttributeError, (str(self),)
-
-
-Lacking.__module__, Lacking.__name__, Lacking.__qualname__ = "builtins", "AttributeError", "AttributeError"  # as a traceback is to show it
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -65,6 +48,12 @@ def ending_of_argument(word: str, known: Iterable[str]) -> str:
     return ending(word, known)
 
 
+def _unknown(text: Callable[[], str]) -> AttributeError:
+    from .errors import UnknownNameError  # which has names that may be misspelt itself
+
+    return UnknownNameError(text)
+
+
 # --- modules
 def guide(module: str) -> None:
     """Gives a public module the `__getattr__` that answers for names that it lacks."""
@@ -82,7 +71,7 @@ def answer(module: str, depth: int = 1) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if _is_import(sys._getframe(depth)):
             raise ImportError(of_module(module, name), name=module)
-        raise Lacking(lambda: of_module(module, name))
+        raise _unknown(lambda: of_module(module, name))
 
     return missing
 
@@ -130,20 +119,20 @@ def _public(module: str) -> list[str]:
 
 
 # --- objects
-def lacking(thing: Any, name: str, habits: Mapping[str, str] | None = None, more: str = "") -> AttributeError:
+def lacking(thing: Any, name: str, habit: Callable[[str], str | None], more: str = "") -> AttributeError:
     """The error for an attribute that an object lacks; to be raised by its `__getattr__`.
 
-    habits   how the sentence ends for names of other libraries
-    more     how it ends where no name is near
+    habit   name -> how the sentence ends for a name of other libraries (a table's `get`), or nothing
+    more    how it ends where no name is near
     """
     who = type(thing).__name__
     if name.startswith("_"):
         return AttributeError(f"{who!r} object has no attribute {name!r}")
-    return Lacking(lambda: f"{who} has no {name!r}{_of_object(thing, name, habits or {}, more)}")
+    return _unknown(lambda: f"{who} has no {name!r}{_of_object(thing, name, habit, more)}")
 
 
-def _of_object(thing: Any, name: str, habits: Mapping[str, str], more: str) -> str:
-    if text := habits.get(name):
+def _of_object(thing: Any, name: str, habit: Callable[[str], str | None], more: str) -> str:
+    if text := habit(name):
         return f"; {text}"
     found = ending(name, (k for k in dir(thing) if not k.startswith("_")))
     return f"; {more}" if more and found == "." else found

@@ -14,10 +14,11 @@ import numpy as np
 
 from .autocast import narrowed
 from .errors import ShapeError, UseError
+from .names import lacking
 from .op import OPS, Op
 from .precision import autocast, stored_dtype
 from .spec import Spec, dtype_name, np_dtype, promote
-from .values import missing, text, unchanging
+from .values import meant, text, unchanging
 
 Node = TypeVar("Node")
 
@@ -92,7 +93,7 @@ class Operators:
         raise UseError(unchanging(type(self).__name__))
 
     def __getattr__(self, name: str) -> Any:
-        raise missing(type(self).__name__, name, dir(type(self)))
+        raise lacking(self, name, meant)
 
     def __len__(self) -> int:
         if not self.shape:

@@ -1,15 +1,14 @@
-"""Values as text, read no further than they are shown; and what other libraries' names for tensors are called here."""
+"""Values as text, read no further than they are shown."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .errors import UnknownNameError
-from .names import ending
+from .habits import TENSOR
 from .spec import Spec, np_dtype
 
 Read = Callable[[int, int], np.ndarray[Any, Any]]  # (first element, how many) of a contiguous array -> a vector
@@ -17,37 +16,17 @@ Read = Callable[[int, int], np.ndarray[Any, Any]]  # (first element, how many) o
 WHOLE = 64 << 10  # [bytes] of a block that is read in one piece rather than by its edges
 
 _CHANGE = "a tensor is a value and never changes; make a new one (clnet.ops.where, + and the like), or keep what changes in a clnet.Variable"
-_WHERE = 'clnet.use("gpu") or `with clnet.on("intel"):` say where ops run, model.use(...) moves a model, .numpy() brings a value to the host'
-_GRADIENT = "dx, dw = clnet.gradients(y, [x, w]) gives gradients by any tensors, as values of their own"
-HABITS = {
-    **dict.fromkeys(("backward", "grad", "requires_grad", "requires_grad_", "retain_grad", "grad_fn"), _GRADIENT),
-    **dict.fromkeys(("to", "cuda", "cpu", "xpu", "to_device"), _WHERE),
-    **dict.fromkeys(("float", "half", "double", "bfloat16", "int", "long", "short", "byte", "bool", "type", "type_as", "cast"),
-                    'write x.astype("float32"), or another dtype'),
-    **dict.fromkeys(("view", "view_as", "flatten", "ravel", "squeeze", "unsqueeze", "expand_dims"), "write x.reshape(...), and x[None] for a new axis"),
-    **dict.fromkeys(("transpose", "t", "swapaxes", "moveaxis", "movedim"), "write x.permute(order), x.T or x.mT"),
-    **dict.fromkeys(("dot", "mm", "bmm", "mv"), "write a @ b"),
-    **dict.fromkeys(("clone", "copy"), "a tensor never changes, so it needs no copy; x.numpy() gives an array"),
-    **dict.fromkeys(("numel", "nelement", "nbytes"), "x.size counts elements"),
-    **dict.fromkeys(("dim", "ndimension"), "x.ndim counts axes"),
-    "data": "x.numpy() is the value; what changes is a clnet.Variable",
-}
 
 
-def missing(kind: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for an attribute that tensors do not have: what it is called here, or the nearest name."""
-    if name.startswith("_"):  # protocols that others ask for; nobody reads this
-        return AttributeError(f"{kind!r} object has no attribute {name!r}")
+def meant(name: str) -> str | None:
+    """How the sentence about an attribute that tensors lack ends, where it is known what was meant."""
     from . import ops
 
-    why = f"{kind}.{name}: expected a name that tensors have; got {name!r}"
-    if name in HABITS:
-        return UnknownNameError(f"{why}; {HABITS[name]}.")
+    if name in TENSOR:
+        return TENSOR[name]
     if callable(getattr(ops, name, None)):
-        return UnknownNameError(f"{why}; write clnet.ops.{name}(x).")
-    if name.endswith("_"):
-        return UnknownNameError(f"{why}; {_CHANGE}.")
-    return UnknownNameError(why + ending(name, (k for k in known if k[0] != "_")))
+        return f"write clnet.ops.{name}(x)."
+    return f"{_CHANGE}." if name.endswith("_") else None
 
 
 def unchanging(kind: str) -> str:

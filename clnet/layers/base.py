@@ -95,7 +95,7 @@ class Layer(Configured):
 
         def __getattr__(self, name: str) -> Any:
             waits = vars(self).get("built") is False
-            raise lacking(self, name, LAYER, "parameters are made when the sizes are known: call it once, or model.build(shape)." if waits else "")
+            raise lacking(self, name, LAYER.get, "parameters are made when the sizes are known: call it once, or model.build(shape)." if waits else "")
 
     # --- what a layer states
     def setup(self, new: New) -> None:

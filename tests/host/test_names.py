@@ -16,6 +16,7 @@ import pytest
 import clnet
 from clnet import habits, names
 from clnet.config import Configured
+from clnet.errors import UnknownNameError
 from clnet.layers import Dense
 
 MODULES = ["clnet", "clnet.ops", "clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.optimizers.schedules", "clnet.train", "clnet.train.data",
@@ -74,7 +75,7 @@ def test_errors_survive_copies_and_probes_are_quiet() -> None:
     with pytest.raises(AttributeError) as caught:
         _ = clnet.layers.Linear
     again = copy.copy(caught.value)
-    assert type(again) is AttributeError and "Dense" in str(again)
+    assert type(again) is UnknownNameError and "Dense" in str(again)
     assert doctest.testmod(clnet.layers).failed == 0
     assert inspect.unwrap(clnet.layers.Dense) is Dense
     assert "Linear" not in dir(clnet.layers)
@@ -83,4 +84,4 @@ def test_errors_survive_copies_and_probes_are_quiet() -> None:
 def test_a_traceback_shows_the_sentence_once() -> None:
     run = subprocess.run([sys.executable, "-c", "import clnet.layers\nclnet.layers.Dens"], capture_output=True, text=True)
     last = run.stderr.strip().splitlines()[-1]
-    assert last == "AttributeError: module 'clnet.layers' has no 'Dens'; did you mean 'Dense'?"
+    assert last == "clnet.errors.UnknownNameError: module 'clnet.layers' has no 'Dens'; did you mean 'Dense'?"
