@@ -73,7 +73,7 @@
 #define BLOCKS(BODY, ENDS) \
     for (size_t b_ = 0; b_ < N / (BLOCK * FOLDS * VW); ++b_) { for (size_t k_ = 0; k_ < BLOCK; ++k_, i_ += FOLDS * VW) SIDE_BY_SIDE(BODY) ENDS } \
     VECTORS(BODY) ENDS
-#define END_BLOCK(v) UNROLL for (size_t u = 0; u < FOLDS; ++u) { TWO_SUM(v##s[u], v##r[u], v[u]) v[u] = VSPLAT(0); }
+#define END_BLOCK(v) UNROLL for (size_t u = 0; u < FOLDS; ++u) { TWO_SUM(VT, v##s[u], v##r[u], v[u]) v[u] = VSPLAT(0); }
 #define JOIN_SUM(a, v) UNROLL for (size_t u = 0; u < FOLDS; ++u) v[u] = WHOLE(v##s[u], v##r[u]); JOIN(a, v, ADD)
 #else
 #define START_SUM(v) START(v, 0)
@@ -195,12 +195,12 @@ __kernel void columns(PARAMS) {
     size_t j = get_global_id(0) * COLUMNS;
     for (; j + VW <= j1; j += VW) {
         VT sum = VSPLAT(0), rest = VSPLAT(0);
-        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(sum, rest, VLOAD(from + i * OUTPUTS * N + j))
+        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(VT, sum, rest, VLOAD(from + i * OUTPUTS * N + j))
         EPILOGUE_V(k, j, WHOLE(sum, rest));
     }
     for (; j < j1; ++j) {
         T sum = 0, rest = 0;
-        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(sum, rest, from[i * OUTPUTS * N + j])
+        for (size_t i = 0; i < ITEMS; ++i) TWO_SUM(T, sum, rest, from[i * OUTPUTS * N + j])
         EPILOGUE(k, j, WHOLE(sum, rest));
     }
 }

@@ -146,9 +146,10 @@ class _Accumulators:
         """Statements that merge the accumulators `block` into those of `prefix`; `exact`: `lost` keeps what sums lose by it."""
         out = []
         for core in self.cores:
-            components = [c for k, c, _ in self.rows if k is core]
-            mine, theirs = ([self.name(core, c, p) for c in components] for p in (prefix, block))
-            out += [f"TWO_SUM({mine[0]}, {self.lost(core, prefix)}, {theirs[0]})"] if exact and rounds(core) else self.merge(core, mine, theirs, lanes)
+            components = [(c, ct.vector(t, lanes)) for k, c, t in self.rows if k is core]
+            mine, theirs = ([self.name(core, c, p) for c, _ in components] for p in (prefix, block))
+            kept = f"TWO_SUM({components[0][1]}, {mine[0]}, {self.lost(core, prefix)}, {theirs[0]})"
+            out += [kept] if exact and rounds(core) else self.merge(core, mine, theirs, lanes)
         return out
 
     def lost(self, core: Node, prefix: str) -> str:
@@ -181,7 +182,7 @@ class _Accumulators:
         for core, c, ctype in self.rows if width > 1 else ():
             lanes, exact = f"w{self.number[id(core)]}", cut and rounds(core)
             (merged,) = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
-            steps = [(self.name(core, c, "v"), f"TWO_SUM({self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])" if exact else merged)]
+            steps = [(self.name(core, c, "v"), f"TWO_SUM({ctype}, {self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])" if exact else merged)]
             steps += [(self.lost(core, "v"), f"{self.lost(core, 'a')} += {lanes}[l];")] if exact else []
             each = "".join(f" vstore{width}({v}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {step}" for v, step in steps)
             out.append(f"{{ {ctype} {lanes}[{width}];{each} }}")
