@@ -23,7 +23,7 @@ _NAMES = {
     "clnet.engine.device": ("Device", "devices"),
     "clnet.engine.reference": ("NumpyEngine",),
     "clnet.engine.record": ("Recorded",),
-    "clnet.engine.inspect": ("cache", "explain", "memory", "profile"),
+    "clnet.engine.inspect": ("cache", "empty_cache", "explain", "memory", "profile"),
     "clnet.facade": ("Engine",),
     "clnet.init": ("seed",),
     "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),

@@ -12,6 +12,7 @@ from ..names import guide as _guide
 _engines: dict[str, Any] = {}
 _lock = threading.RLock()
 _default: Any = None
+_why = ""  # it is the default
 
 
 class _Local(threading.local):
@@ -41,12 +42,21 @@ def use(device: Any = None) -> Any:
 
     None chooses again: CLNET_DEVICE, GPU, Intel CPU, other CPU, PoCL, NumPy. Raises NoDeviceError with what there is.
     """
-    global _default
+    global _default, _why
     from .device import select
 
-    chosen, _ = select(device)
-    _default = engine_for(chosen)
-    return chosen
+    found, _why = select(device)
+    _default = engine_for(found)
+    return found
+
+
+def chosen() -> tuple[Any, str]:
+    """The device in use and why, as a sentence; before anything has run, the one that would be. Raises NoDeviceError."""
+    from .device import select
+
+    if _local.engine is not None:
+        return _local.engine.device, f"{_local.engine.device}: in use within this `with clnet.on(...)`."
+    return (_default.device, _why) if _default is not None else select()
 
 
 def current() -> Any:

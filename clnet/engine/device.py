@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import ConfigError, ForkedEngineError, NoDeviceError
 from ..names import guide as _guide
+from ..show import Shown, Table, size
 from .faults import translated
 from .runtimes import prepare
 
@@ -24,9 +25,9 @@ VARIABLE = "CLNET_DEVICE"
 PROFILE = "CLNET_PROFILE"  # what the devices are taken for instead: "local_memory=32768,inline_ptx=0"
 
 
-@dataclass(frozen=True)
-class Device:
-    """One device and its profile. Memory and alignment in bytes, `vector_width` in float32 lanes."""
+@dataclass(frozen=True, repr=False)
+class Device(Shown):
+    """One device and its profile (`profile()` shows all of it). Memory and alignment in bytes, `vector_width` in float32 lanes."""
 
     key: str
     name: str
@@ -79,6 +80,35 @@ class Device:
     def __str__(self) -> str:
         return f"{self.key} ({self.name}, {self.platform})"
 
+    __repr__ = __str__
+
+    def table(self) -> Table:
+        return _table([self])
+
+    def profile(self) -> Table:
+        """Everything that is known of it, by field."""
+        sizes = {"local_memory", "global_memory", "max_alloc", "alignment"}
+        shown = [f.name for f in fields(self) if f.repr]
+        return Table((), [(n.replace("_", " "), size(getattr(self, n)) if n in sizes else str(getattr(self, n))) for n in shown], title=str(self), align="ll")
+
+
+def _table(found: Sequence[Device], **more: Any) -> Table:
+    rows = [(d.key, d.name, d.kind, d.compute_units, size(d.global_memory), d.runtime, d.driver) for d in found]
+    return Table(("key", "name", "kind", "units", "memory", "runtime", "driver"), rows, align="lllrrll", **more)
+
+
+class Devices(Shown, list[Device]):
+    """A list of devices that shows itself as a table, the one in use marked."""
+
+    def table(self) -> Table:
+        from . import chosen
+
+        try:
+            device, why = chosen()
+        except NoDeviceError as error:
+            return _table(self, notes=[str(error)])
+        return _table(self, marked=[k for k, d in enumerate(self) if d == device], notes=[f"* {why}"])
+
 
 _lock = threading.RLock()
 _found: tuple[Device, ...] | None = None
@@ -128,13 +158,13 @@ def failures() -> list[str]:
     return list(_failures)
 
 
-def devices() -> list[Device]:
-    """Every device found once, GPUs first, and the NumPy pseudo-device at the end."""
+def devices() -> Devices:
+    """Every device found once, GPUs first, and the NumPy pseudo-device at the end; a list that shows itself as a table."""
     global _found
     with _lock:
         if _found is None:
             _found = (*_opencl_devices(), HOST)
-        return list(_found)
+        return Devices(_found)
 
 
 def _opencl_devices() -> list[Device]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OutOfDeviceMemory
+from ..show import size
 from .device import Device, check_not_forked
 from .faults import translate
 from .pages import prefer_huge
@@ -173,7 +174,7 @@ class Pool:
         largest = self.device.max_alloc
         if nbytes < 0 or nbytes > largest:
             raise OutOfDeviceMemory(
-                f"{label or 'Pool'}: expected 0 to {largest} bytes ({self.device.key}'s largest buffer), got {nbytes}; split it."
+                f"{label or 'Pool'}: expected at most {size(largest)} ({self.device.key}'s largest buffer); got {size(nbytes)}; split it."
             )
         capacity = size_class(nbytes)
         return capacity if capacity <= largest else nbytes
@@ -256,9 +257,9 @@ class Pool:
         return buffer
 
     def _full(self, nbytes: int, label: str) -> str:
-        holders = ", ".join(f"{name or 'unnamed'} {size}" for name, size in Counter(self._labels).most_common(5))
+        holders = ", ".join(f"{name or 'unnamed'} {size(held)}" for name, held in Counter(self._labels).most_common(5))
         return (
-            f"{label or 'Pool'}: expected room for {nbytes} bytes on {self.device.key}, got {self._active} of {self.limit} in use "
+            f"{label or 'Pool'}: expected room for {size(nbytes)} on {self.device.key}; got {size(self._active)} of {size(self.limit)} in use "
             f"(largest: {holders or 'none'}); make the batch smaller, free arrays or raise the limit with set_limit."
         )
 

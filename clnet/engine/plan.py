@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import show
 from ..spec import np_dtype
 from . import ctypes as ct
 from .codegen import Source, kernel_sources, map_source
@@ -30,6 +31,9 @@ class Place:
     number: int
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.number}]" + (f"+{self.offset}" if self.offset else "")
+
 
 @dataclass
 class Step:
@@ -49,8 +53,8 @@ class Step:
     flops: float = 0.0  # of the launch, by formula; only on the last of its stages
 
 
-@dataclass
-class Plan:
+@dataclass(repr=False)
+class Plan(show.Shown):
     """Steps in order; the arena's size; per output its Place, spec; `into` maps outputs to the leaf they overwrite."""
 
     steps: list[Step]
@@ -60,12 +64,17 @@ class Plan:
     blocks: dict[int, int] = field(default_factory=dict)
     copies: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def __str__(self) -> str:
-        lines = [f"plan: {len(self.steps)} launches, arena {self.arena} bytes, {len(self.blocks)} output buffers"]
-        for k, s in enumerate(self.steps):
-            where = ", ".join(f"{p.kind}[{p.number}]" + (f"+{p.offset}" if p.offset else "") for p in s.writes)
-            lines.append(f"{k:3} {s.name:40} grid {s.grid} group {s.group} -> {where}{f'  ({s.note})' if s.note else ''}")
-        return "\n".join(lines)
+    def table(self) -> show.Table:
+        """The launches, in order, and where each writes."""
+        rows = [(k, s.name, ", ".join(s.ops), _numbers(s.grid), _numbers(s.group or ()), ", ".join(map(str, s.writes))) for k, s in enumerate(self.steps)]
+        results = f"{show.plural(len(self.blocks), 'result')} of {show.size(sum(self.blocks.values()))}"
+        title = f"Plan: {show.plural(len(self.steps), 'launch')}, {show.size(self.arena)} for values between, {results}"
+        notes = [f"launch {k}: {s.note}" for k, s in enumerate(self.steps) if s.note]
+        return show.Table(("", "kernel", "computes", "grid", "group", "writes"), rows, title=title, notes=notes, align="rlllll", limit=200)
+
+
+def _numbers(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 class _Planner:

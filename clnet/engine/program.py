@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KernelBuildError
+from ..show import plural
 from .build_log import explain
 from .device import Device, check_not_forked
 from .faults import translate
@@ -76,6 +77,7 @@ class ProgramCache:
         self.context = device.context
         self.store = Store(folder or cache_root() / "programs")
         self._counters = Counters()
+        self._unkept = 0  # programs of this process that are not on disk
         self._programs: OrderedDict[str, Any] = OrderedDict()
         self._busy: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -139,12 +141,23 @@ class ProgramCache:
         with self._lock:
             self._counters = Counters()
 
+    def keeps(self) -> str:
+        """A sentence on what the next process will find compiled."""
+        if self.device.runtime in KEEPS_ITSELF:
+            return f"{self.device.platform} keeps what it compiled in a folder of its own."
+        if self.store.problem:
+            return f"Nothing is kept on disk, so every process compiles again: {self.store.problem}."
+        if self._unkept:
+            return f"{plural(self._unkept, 'program')} could not be kept and will be compiled again; the others are in {self.store.folder}."
+        return f"All of them are kept in {self.store.folder}: the next start compiles none of them."
+
     def clear(self, disk: bool = True) -> None:
         """Forgets every program, on disk too (of all devices)."""
         with self._lock:
             self._programs.clear()
         if disk:
             self.store.clear()
+            self._unkept = self._counters.builds + self._counters.disk_hits
 
     def binary(self, program: Any) -> bytes:
         import pyopencl as cl
@@ -170,7 +183,9 @@ class ProgramCache:
         if program is None:
             program = self._build(source, options, name)
             self._count(builds=1)
-            if lasting:
+            if not lasting:
+                self._unkept += 1
+            else:
                 self._keep(key, program)
                 # What Intel's compiler built keeps four times the memory of the same program read back.
                 program = (self._from_disk(key, options) if self.device.runtime == "intel" else None) or program
@@ -196,6 +211,7 @@ class ProgramCache:
         try:
             self.store.write(key, self.binary(program))
         except (cl.Error, IndexError):
+            self._unkept += 1
             return
         if self._counters.builds % TRIM_EVERY == 0:
             self.store.trim()

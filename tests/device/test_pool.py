@@ -82,7 +82,7 @@ def test_the_budget_holds_and_the_message_says_who_has_it(device: Device) -> Non
     pool = Pool(device, limit=8 * MIB)
     weights, cache = pool.alloc(4 * MIB, "weights"), pool.alloc(3 * MIB, "activations")
     with pytest.raises(
-        OutOfDeviceMemory, match=rf"^scores: .* {2 * MIB} bytes.* weights {4 * MIB}, activations {3 * MIB}"
+        OutOfDeviceMemory, match=r"^scores: .* 2\.0 MiB on .* weights 4\.0 MiB, activations 3\.0 MiB"
     ):
         pool.alloc(2 * MIB, "scores")
     cache.release()

@@ -119,3 +119,135 @@ def test_a_pending_update_of_a_variable_is_not_run_by_looking(device):
     assert "not computed yet" in repr(w)
     w.numpy()
     assert "[2., 2.]" in repr(w)
+
+
+# --- devices
+def test_a_device_is_a_name_first(device):
+    d = device.device
+    assert repr(d) == str(d) == f"{d.key} ({d.name}, {d.platform})"
+    page = d._repr_html_()
+    assert d.name in page and "driver" in page and "GiB" in page
+    whole = str(d.profile())
+    assert "compute units" in whole and "max alloc" in whole and "handle" not in whole
+
+
+def test_the_list_of_devices_marks_the_one_in_use_and_says_why(device):
+    found = clnet.devices()
+    text = repr(found)
+    assert [line for line in text.splitlines() if line.startswith(f"* {device.device.key} ")]
+    assert text.splitlines()[-1] == f"* {device.device}: in use within this `with clnet.on(...)`."
+    assert len([line for line in text.splitlines() if line.startswith("* ")]) == 2
+    assert isinstance(found, list) and found[-1].key == "numpy"
+    assert "font-weight:600" in found._repr_html_()
+
+
+def test_a_choice_that_cannot_be_is_said_below_the_list(monkeypatch):
+    from clnet import engine
+
+    def unable() -> Any:
+        raise clnet.NoDeviceError("CLNET_DEVICE: expected a device; got 'x'; take another.")
+
+    monkeypatch.setattr(engine, "chosen", unable)
+    assert repr(clnet.devices()).splitlines()[-1].startswith("CLNET_DEVICE: expected")
+
+
+# --- memory, programs, profiles, explanations
+def test_memory_is_a_dict_that_shows_units_and_words(device):
+    kept = (tensor(np.ones(1000, np.float32)) * 2).realize()
+    found = clnet.memory()
+    assert {"active", "cached", "peak", "limit", "to_device", "to_host", "allocations"} == set(found)
+    assert dict(found)["active"] == found["active"] >= 0
+    text = repr(found)
+    assert "active" in text and str(device.device) in text
+    assert "<table" in found._repr_html_()
+    if hasattr(device, "pool"):
+        assert "KiB" in text and "most of it: " in text and "clnet.empty_cache()" in text
+    assert kept.shape == (1000,)
+
+
+def test_the_cache_is_emptied_when_asked(device):
+    (tensor(np.ones(1 << 20, np.float32)) * 2).realize()
+    after = clnet.empty_cache()
+    assert after["cached"] == 0
+    assert after == clnet.memory()
+
+
+def test_a_profile_is_a_list_that_shows_kernels_and_totals(device):
+    x = tensor(np.ones((8, 8), np.float32))
+    with clnet.profile() as found:
+        (x + 1).realize()
+        (x * 2).realize()
+    if not hasattr(device, "pool"):
+        assert "No kernel was launched" in repr(found)
+        return
+    assert isinstance(found, list) and len(found) == 2
+    name, ops, ms, nbytes = found[0]
+    assert (ops, nbytes) == (("add",), 512) and ms >= 0
+    text = repr(found)
+    assert text.startswith("2 launches on ") and name in text and "share" in text
+    assert text.splitlines()[-1].startswith("total") and "100.0%" in text
+    assert getattr(device, "profile", None) is None
+    with clnet.profile() as one:
+        (x - 1).realize()
+    assert repr(one).startswith("1 launch on ")
+
+
+def test_the_program_cache_counts_in_words_and_claims_only_what_holds(device):
+    (tensor(np.ones(3, np.float32)) * 17).realize()
+    text = repr(clnet.cache)
+    assert "Counters(" not in text
+    if hasattr(device, "programs"):
+        assert "compiled" in text and "from disk" in text
+        keeps = device.programs.keeps()
+        assert ("the next start compiles none" in keeps) <= (not device.programs.store.problem)
+        assert keeps in text
+
+
+def test_programs_that_cannot_be_kept_are_not_promised(quick, tmp_path):
+    from clnet.engine.program import ProgramCache
+
+    source = "__kernel void f(__global float* x) { x[0] = %d; }"
+    programs = ProgramCache(quick.device, tmp_path / "programs")
+    programs.get(source % 1, name="f")
+    assert f"All of them are kept in {tmp_path / 'programs'}" in programs.keeps()
+    programs.clear()
+    assert "1 program could not be kept" in programs.keeps()
+    programs.store.problem = "no room"
+    assert programs.keeps() == "Nothing is kept on disk, so every process compiles again: no room."
+
+
+def test_an_explanation_names_inputs_and_counts_right(quick):
+    y = F.relu(tensor([[1.0, 2.0]], name="alpha") @ tensor([[1.0], [2.0]], name="beta") - 6)
+    found = clnet.explain(y)
+    text = repr(found)
+    assert "input 'alpha'" in text and "input 'beta'" in text
+    assert "Plan: 1 launch, 0 B for values between, 1 result of " in text
+    assert "Graph: 6 nodes" in text
+    assert found._repr_html_().count("<table") == 2
+    assert "2 launches" in repr(clnet.explain(y, F.sum(tensor(np.ones((3, 3), np.float32)))))
+
+
+def test_a_kernel_is_shown_without_what_it_does_not_use(quick):
+    y = F.relu(tensor(np.ones((2, 2), np.float32)) @ np.ones((2, 2), np.float32) - 6) * 2
+    found = clnet.explain(y)
+    whole, short = found.sources[0], found.kernel(0)
+    assert len(whole.splitlines()) > 300 > 120 > len(short.splitlines())
+    assert str(whole) == found.plan.steps[0].text
+    assert repr(short) == str(short) == repr(whole)
+    assert "__kernel" in short and "op_relu" in short and "#if" not in short
+    assert short.count("{") == short.count("}")
+    x = tensor(np.ones(4, np.float32))
+    assert clnet.explain(x + 1).kernel() == clnet.explain(x + 1).sources[0]
+
+
+def test_explaining_on_numpy_says_where_there_is_something_to_explain():
+    with clnet.on("numpy"), pytest.raises(clnet.NoDeviceError, match="expected an OpenCL device; got numpy"):
+        clnet.explain(tensor([1.0]) @ tensor([1.0]))
+
+
+def test_too_much_memory_is_said_in_units(device):
+    if not hasattr(device, "pool"):
+        pytest.skip("no pool")
+    largest = device.device.max_alloc
+    with pytest.raises(clnet.OutOfDeviceMemory, match=r"x: expected at most [\d.,]+ GiB \(.*'s largest buffer\); got [\d.,]+ GiB; split it\."):
+        device.pool.alloc(2 * largest + (1 << 30), "x")
