@@ -28,7 +28,7 @@ _NAMES = {
     "clnet.init": ("seed",),
     "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),
     "clnet.train": ("Trainer", "data"),
-    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "DataError", "NoDeviceError", "CheckpointError",
+    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "IndexingError", "DataError", "NoDeviceError", "CheckpointError",
                      "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory", "DeviceLost"),
 }
 _MODULES = ("engine", "errors", "layers", "losses", "optimizers", "train", "workbench")

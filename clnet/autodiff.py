@@ -122,7 +122,7 @@ def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     if g.shape == shape:
         return g
     lead = g.ndim - len(shape)
-    axes = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n > 1))
+    axes = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
     if axes:
         g = OPS["sum"](g, axes=axes)
     if g.shape != shape:

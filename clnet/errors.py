@@ -42,6 +42,10 @@ class UseError(ClnetError, TypeError):
     """Something is used as what it is not: a tensor assigned to, a scalar counted, many numbers taken for one."""
 
 
+class IndexingError(ClnetError, IndexError):
+    """An index lies outside, or is nothing that can index."""
+
+
 class DataError(ClnetError, ValueError):
     """A dataset, batch or file of data is not what was promised."""
 

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from .spec import Spec, accept, broadcast_shapes, einshape, normal_axes, promote, result_shape
+from . import arguments
+from .errors import ConfigError
+from .spec import Spec, accept, broadcast_shapes, einshape, promote, result_shape
 
 OPS: dict[str, Op] = {}
 
@@ -143,11 +145,13 @@ def pointwise(
     args = args or _positional(vjp or ref)[2 if vjp else 0 :]
 
     def infer(*specs: Spec, **attrs: Any) -> Spec:
+        if attrs:
+            raise ConfigError(f"{name}: expected {', '.join(args)} and nothing more; got {', '.join(attrs)}.")
         accept(name, accepts, specs)
         shape = broadcast_shapes(name, *(s.shape for s in specs))
         if out == "float":
             return Spec(shape, _float_of(*(s.dtype for s in specs)))
-        return Spec(shape, attrs.get("dtype") or out or promote(*(s.dtype for s in specs)))
+        return Spec(shape, out or promote(*(s.dtype for s in specs)))
 
     return Op(name, "pointwise", infer, ref, args, cl, vjp, accepts=accepts, domain=domain, cost=cost,
               doc=doc or f"y = {cl}", family=_family(), differentiable=vjp is not None)
@@ -169,7 +173,7 @@ def reduction(
 
     def infer(x: Spec, *, axes: tuple[int, ...]) -> Spec:
         accept(name, accepts, [x])
-        axes = normal_axes(name, axes, len(x.shape))
+        axes = arguments.axes(name, axes, len(x.shape))
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
         dtype = {"": x.dtype, "sum": _sum_dtype(x.dtype), "float": _float_of(x.dtype)}.get(out, out)
         return Spec(shape, dtype)

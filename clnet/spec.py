@@ -90,17 +90,6 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ShapeError(f"{name}: shapes {text} do not broadcast; align them from the last axis, each pair equal or 1.") from None
 
 
-def normal_axes(name: str, axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """Axes as sorted non-negative numbers; None means all. Raises ShapeError for one out of range or named twice."""
-    if axes is None:
-        return tuple(range(ndim))
-    wanted = (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
-    out = sorted(int(a) + ndim if a < 0 else int(a) for a in wanted)
-    if any(not 0 <= a < ndim for a in out) or len(set(out)) != len(out):
-        raise ShapeError(f"{name}: expected distinct axes in [{-ndim}, {ndim}); got {wanted}.")
-    return tuple(out)
-
-
 def einshape(signature: str, name: str, args: Sequence[str]) -> Callable[..., dict[str, Any]]:
     """The axis sizes that `signature` binds for given shapes; errors name the axis.
 

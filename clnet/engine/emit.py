@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..spec import promote
+from ..spec import np_dtype, promote
 from . import ctypes as ct
 from .graph import Node
 from .index import Condition, Expr, Flat, Index, variables
@@ -261,7 +261,7 @@ class Emitter:
 
 
 def expression(text: str, dtype: str, lanes: int) -> str:
-    """An op's C text for one type and width: T, TEST, BOOL, NDTR, GELU, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
+    """An op's C text for one type and width: T, BITS, TEST, BOOL, NDTR, GELU, ABS, POW, FLOORDIV, FLOORMOD, INVERT and float literals made concrete."""
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
     real = ct.REGISTER[dtype] in ("float", "double")
     integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
@@ -273,6 +273,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
             text = text.replace("ABS(", "fabs(")
         elif value is not None:
             text = re.sub(rf"\b{word}\([^()]*\)", value, text)
+    text = re.sub(r"\bBITS\b", str(8 * np_dtype(dtype).itemsize), text)
     text = re.sub(r"\b(TEST|BOOL|NDTR|GELU)\(", lambda m: f"{m[1]}_{ctype}(", text)
     if lanes > 1 and not real:
         # An int constant is wider than the elements of a vector of chars or shorts, which C then refuses.
@@ -295,8 +296,10 @@ def integer_helpers(text: str) -> str:
         zero, one = f"({t})(0)", f"({t})(1)"
         fix = f"(r != {zero} && ((r ^ y) < {zero}))" if signed else "(r != r)"
         if name == "ipow":
-            out.append(f"inline {t} ipow_{t}({t} x, {t} y) {{ {t} p = {one}; for (int b = 0; b < 64; ++b) {{ p *= (y & {one}) != {zero} ? x : {one}; x *= x; "
-                       f"y = y >> {one}; }} return p; }}")
+            # Of a negative exponent: what 1 / x^|y| leaves without its fraction.
+            ends = f"y < {zero} ? (x == {one} ? {one} : (x == ({t})(-1) ? ((y & {one}) != {zero} ? x : {one}) : {zero})) : p" if signed else "p"
+            out.append(f"inline {t} ipow_{t}(const {t} x, const {t} y) {{ {t} p = {one}, f = x, n = y; for (int b = 0; b < 64; ++b) {{ "
+                       f"p *= (n & {one}) != {zero} ? f : {one}; f *= f; n = n >> {one}; }} return {ends}; }}")
         else:
             divided = f"inline {t} {name}_{t}({t} x, {t} y) {{ const {t} d = y == {zero} ? {one} : y, q = x / d, r = x - q * d; return y == {zero} ? {zero} : "
             out.append(divided + (f"({fix} ? q - {one} : q); }}" if name == "floordiv" else f"({fix} ? r + y : r); }}"))

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from .. import ops as F
+from ..arguments import per_axis
 from ..config import bound, field, positive
 from ..errors import ConfigError, ShapeError
-from ..ops.conv import conv, per_axis
+from ..ops.conv import conv
 from ..ops.scan import scan
 from .base import Layer, New
 from .fields import Padding, Size

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from ..arguments import per_axis
 from ..config import bound, field, positive
 from ..errors import ConfigError
 from ..ops.activations import activation
-from ..ops.conv import conv, conv_transpose, per_axis
+from ..ops.conv import conv, conv_transpose
 from ..ops.pointwise import sigmoid
 from ..ops.sample import deform_conv
 from .base import Layer, New

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..arguments import per_axis
 from ..config import choice, field
-from ..ops.conv import per_axis
 from ..ops.pool import avg_pool, global_pool, max_pool, max_pool_indices
 from ..ops.resize import adaptive_avg_pool
 from .base import Layer

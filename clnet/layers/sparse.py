@@ -8,10 +8,10 @@ from pydantic import PositiveInt
 
 from .. import init
 from .. import ops as F
+from ..arguments import per_axis
 from ..config import bound, field, fraction, positive
 from ..errors import ConfigError
 from ..ops.activations import activation
-from ..ops.conv import per_axis
 from .base import Layer, New
 from .fields import Act, Amount, Size
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
+from ..arguments import per_axis
 from ..config import bound, choice, field, positive
 from ..errors import ConfigError
 from ..ops.activations import activation
-from ..ops.conv import conv, per_axis
+from ..ops.conv import conv
 from ..ops.resize import pixel_shuffle, resize, sizes_of
 from .base import Layer, New
 from .fields import Act, Amount, Size

@@ -25,6 +25,7 @@ from .conv import conv, conv_transpose
 from .copy import concat, split, stack
 from .ctc import ctc
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
+from .indexing import getitem
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import einsum, linear, matmul
 from .normalize import batch_norm, batch_norm_train, group_norm, instance_norm, layer_norm, log_softmax, rms_norm, softmax
@@ -100,6 +101,6 @@ from .sample import affine_grid, deform_conv, grid_sample, warp
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .segment import segment_dot, segment_spread
 from .sparse import sparse_matmul
-from .view import expand, flip, fold_windows, getitem, pad, permute, reshape, transpose, windows
+from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 
 _guide(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import ConfigError
 from ..names import ending
 from ..op import pointwise
@@ -155,6 +156,8 @@ def elu(x: Any, alpha: Any = 1.0) -> Tensor:
 
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """y = max(x, 0) + min(α (e^(x/α) − 1), 0). Paper: Barron 2017, arXiv:1704.07483."""
+    if not arguments.real("celu", "alpha", alpha):
+        raise ConfigError("celu: expected an alpha other than 0; got 0; relu is the limit.")
     return alpha * _elu(as_tensor(x) / alpha, 1.0)
 
 

@@ -21,7 +21,7 @@ from .copy import concat
 from .matmul import matmul
 from .normalize import _softmax, masked
 from .pointwise import arange, bit_and, cast, equal, exp, isfinite, log, minimum, where
-from .reduce import detach, max, sum
+from .reduce import detach, peak, sum
 from .view import expand, permute, reshape, transpose
 
 NARROW = ("float16", "bfloat16")
@@ -103,7 +103,7 @@ def _rows(flat: Tensor, at: int, shape: tuple[int, ...]) -> Tensor:
 def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
     x = _masked_scores(q, k, mask, causal, scale)
     y = reshape(matmul(_grouped(_softmax(x, axis=-1), k), v), (*q.shape[:3], v.shape[3]))
-    top = max(x, -1, keepdims=True)
+    top = peak(x, -1)
     base = detach(where(isfinite(top), top, 0.0))
     total = sum(exp(x - base), -1, keepdims=True)
     return concat([_flat(y), _flat(base + log(where(equal(total, 0.0), 1.0, total)))])

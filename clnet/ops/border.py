@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ConfigError, ShapeError
+from .. import arguments
+from ..errors import ShapeError
 from ..tensor import Tensor, as_tensor
 from .copy import concat
 from .view import expand, flip, pad
@@ -18,14 +19,15 @@ def pad_with(x: Any, padding: Sequence[tuple[int, int]], mode: str = "constant",
 
     constant    `value`                               reflect   x mirrored at its first and last element, which are not repeated
     replicate   the first and the last element        circular  x again from its other end
-    Raises ShapeError where x has not enough elements to mirror or repeat, ConfigError for another mode.
+    Raises ShapeError for amounts that are negative (crop with slices) and where x has not enough elements to mirror or repeat, ConfigError for
+    another mode.
     """
     x = as_tensor(x)
-    if mode not in MODES:
-        raise ConfigError(f"pad_with: expected a mode of {', '.join(MODES)}; got {mode!r}.")
-    if len(padding) > x.ndim:
-        raise ShapeError(f"pad_with: expected at most {x.ndim} pairs for shape {x.shape}; got {len(padding)}.")
-    pairs = [(0, 0)] * (x.ndim - len(padding)) + [(int(a), int(b)) for a, b in padding]
+    arguments.choice("pad_with", "mode", mode, MODES)
+    given = [arguments.integers("pad_with", "(low, high)", p, 2, 0, way="; crop with slices") for p in arguments.pairs("pad_with", "padding", padding)]
+    if len(given) > x.ndim:
+        raise ShapeError(f"pad_with: expected at most {x.ndim} pairs for shape {x.shape}; got {len(given)}.")
+    pairs = [(0, 0)] * (x.ndim - len(given)) + given
     if mode == "constant":
         return pad(x, [a for a, _ in pairs], [b for _, b in pairs], value=value)
     for axis, (low, high) in enumerate(pairs):

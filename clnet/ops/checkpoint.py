@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ShapeError
+from .. import arguments
+from ..errors import ConfigError, ShapeError
 from ..op import Case, view
 from ..state import reading
 from ..tensor import Operators, Tensor, as_tensor, recorded, walk
@@ -65,6 +66,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Tensor:
     Raises ShapeError for a function with several outputs.
     Paper: Chen et al. 2016, arXiv:1604.06174.
     """
+    if not callable(function):
+        raise ConfigError(f"checkpoint: expected a function of tensors first; got {arguments.shown(function)}.")
     tensors = [as_tensor(x) if isinstance(x, Operators) else x for x in inputs]
     with reading() as variables, recorded() as inside:
         y = function(*tensors)

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import per_axis
 from ..errors import ConfigError, ShapeError
 from ..op import Case, kernel
 from ..precision import current_precision
 from ..spec import Spec, accept, promote
 from ..tensor import Tensor, as_tensor, constant
 from .conv_geometry import launch_forward, launch_weights
+from .indexing import getitem
 from .matmul import matmul
 from .reduce import sum
-from .view import flip, fold_windows, getitem, pad, permute, reshape, windows
+from .view import flip, fold_windows, pad, permute, reshape, windows
 
 
 def out_sizes(n: Any, size: Any, *, stride: Any, low: Any, high: Any, dilation: Any, groups: int = 1) -> tuple[int, ...]:
@@ -219,14 +221,6 @@ _conv.launch, _conv_data_gradient.launch, _conv_weight_gradient.launch = launch_
 
 
 # --- what users call
-def per_axis(who: str, name: str, value: Any, d: int, least: int) -> tuple[int, ...]:
-    """An int or a sequence of d ints as a tuple. Raises ConfigError for a wrong count or one below `least`."""
-    values = (value,) * d if isinstance(value, (int, np.integer)) else tuple(value) if isinstance(value, (tuple, list)) else ()
-    if len(values) != d or not all(isinstance(v, (int, np.integer)) and v >= least for v in values):
-        raise ConfigError(f"{who}: expected {name} to be an integer of at least {least}, or {d} of them; got {value!r}; one per spatial axis.")
-    return tuple(int(v) for v in values)
-
-
 def padding_sides(who: str, padding: Any, size: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Any, Any]:
     """(low, high) per axis from an int, one per axis, (low, high) pairs, "same" (the odd one at the end) or "valid"."""
     if padding == "valid":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..autocast import common
 from ..errors import ShapeError
 from ..op import Case, Op
@@ -39,29 +40,41 @@ _concat = Op("concat", "assemble", _infer, lambda *xs, axis: np.concatenate(xs, 
 
 def concat(parts: Sequence[Any], axis: int = 0) -> Tensor:
     """y = the parts joined along `axis`. Raises ShapeError when other axes differ or there is no part."""
-    tensors = [as_tensor(p) for p in parts]
-    if not tensors:
-        raise ShapeError("concat: expected at least one tensor; got none.")
-    if not -tensors[0].ndim <= axis < tensors[0].ndim:
-        raise ShapeError(f"concat: expected an axis in [{-tensors[0].ndim}, {tensors[0].ndim}); got {axis}.")
+    tensors = _parts("concat", parts)
+    axis = arguments.axis("concat", axis, tensors[0].ndim)
     dtype = common(tensors)
     tensors = [t if t.dtype == dtype else t.astype(dtype) for t in tensors]
-    result: Tensor = tensors[0] if len(tensors) == 1 else _concat(*tensors, axis=axis % tensors[0].ndim)
+    result: Tensor = tensors[0] if len(tensors) == 1 else _concat(*tensors, axis=axis)
     return result
 
 
-def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
-    """y = the parts along a new axis."""
+def _parts(who: str, parts: Any) -> list[Tensor]:
+    """At least one tensor, from a sequence of them or along the first axis of one."""
+    if not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0 or isinstance(parts, (str, dict)):
+        raise ShapeError(f"{who}: expected a sequence of tensors; got {arguments.shown(parts)}.")
     tensors = [as_tensor(p) for p in parts]
-    axis = axis % (tensors[0].ndim + 1)
+    if not tensors:
+        raise ShapeError(f"{who}: expected at least one tensor; got none.")
+    return tensors
+
+
+def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
+    """y = the parts along a new axis. Raises ShapeError when shapes differ or there is no part."""
+    tensors = _parts("stack", parts)
+    if any(t.shape != tensors[0].shape for t in tensors):
+        raise ShapeError(f"stack: expected parts of one shape; got {', '.join(sorted({str(t.shape) for t in tensors}))}.")
+    axis = arguments.axis("stack", axis, tensors[0].ndim + 1)
     return concat([reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors], axis)
 
 
 def split(x: Any, sizes: int | Sequence[int], axis: int = -1) -> list[Tensor]:
-    """x cut along `axis` into parts of the given sizes (an integer: that many equal parts)."""
+    """x cut along `axis` into parts of the given sizes (an integer: that many equal parts). Raises ShapeError where they do not add up to the axis."""
     x = as_tensor(x)
-    axis %= x.ndim
-    if isinstance(sizes, int):
+    axis = arguments.axis("split", axis, x.ndim)
+    if (count := arguments.whole(sizes)) is None:
+        sizes = arguments.integers("split", "sizes", sizes, least=0)
+    else:
+        sizes = count
         if sizes < 1 or x.shape[axis] % sizes:
             raise ShapeError(f"split: expected a number of parts that divides axis {axis} of {x.shape}; got {sizes}.")
         sizes = [x.shape[axis] // sizes] * sizes

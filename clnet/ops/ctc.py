@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import ConfigError, DataError, ShapeError
 from ..op import Case, kernel
 from ..spec import Spec, accept
@@ -162,7 +163,8 @@ def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, b
     """
     x = as_tensor(log_probs)
     y, il, tl = (cast(as_tensor(v), "int32") if as_tensor(v).value is None else _host(v) for v in (targets, input_lengths, target_lengths))
-    if x.ndim == 3 and not 0 <= blank < x.shape[2]:
+    blank = arguments.integer("ctc", "blank", blank, 0)
+    if x.ndim == 3 and blank >= x.shape[2]:
         raise ConfigError(f"ctc: expected blank in [0, {x.shape[2]}); got {blank}.")
     width = y.shape[1] if y.ndim == 2 else y.size if tl.value is None or not tl.size else int(tl.value.max())
     _infer(x.spec, y.spec, il.spec, tl.spec, blank=blank, width=width)

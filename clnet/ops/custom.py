@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import arguments
+from ..errors import ConfigError
 from ..op import Case, composite
 from ..tensor import Tensor, as_tensor
 from .pointwise import square
@@ -34,5 +36,7 @@ def custom_gradient(x: Any, function: Callable[..., Any], backward: Callable[...
 
     Keep both functions: a fresh lambda in every call is another function, whose work is planned anew.
     """
+    if not (callable(function) and callable(backward)):
+        raise ConfigError(f"custom_gradient: expected two functions; got {arguments.shown(function)} and {arguments.shown(backward)}.")
     y: Tensor = _custom(as_tensor(x), function=function, backward=backward)
     return y

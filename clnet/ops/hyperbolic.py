@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import arguments
+from ..errors import ShapeError
 from ..tensor import Tensor, as_tensor
 from .pointwise import less, log1p, minimum, sqrt, tanh, where
 from .reduce import sum
@@ -16,7 +18,10 @@ NEAR = 1e-6  # squares below: the series' next term is under 1e-12
 
 
 def _square(x: Tensor, c: float) -> Tensor:
-    """c ‖x‖², the last axis kept."""
+    """c ‖x‖², the last axis kept. Raises ShapeError for a scalar, ConfigError for a c that is not positive."""
+    if not x.ndim:
+        raise ShapeError("hyperbolic: expected points along the last axis; got a scalar.")
+    c = arguments.real("hyperbolic", "c", c, above=0)
     return sum(x * x, -1, keepdims=True) * c
 
 

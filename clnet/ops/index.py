@@ -1,7 +1,7 @@
 """Reading and summing rows by number: gather, its adjoint scatter_add, segment mean and maximum, one-hot.
 
 Scatters sort the indices and add each row's terms in their order: equal bits on every run. A negative index counts from
-the end. An index outside raises IndexError where the host knows it; on the device a gather gives NaN there (0 for integers)
+the end. An index outside raises IndexingError (an IndexError) where the host knows it; on the device a gather gives NaN there (0 for integers)
 and a scatter drops the row: `expect_indices` is the check for data that only the device has.
 """
 
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
+from .. import arguments
+from ..errors import DTypeError, IndexingError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, is_float
-from ..tensor import Tensor, as_tensor
+from ..tensor import Operators, Tensor, as_tensor
 from .normalize_geometry import gpu_lanes
 from .pointwise import arange, cast, equal, maximum, ones, where
 from .reduce import max as reduce_max
@@ -206,39 +207,36 @@ _scatter_argmax.deflaunch(_scatter_launch("ARGMAX"))
 
 
 # --- what users call
-def check_indices(name: str, index: Any, n: int) -> None:
-    """Raises IndexError when an index that the host knows lies outside [−n, n)."""
-    value = index.value if isinstance(index, Tensor) else None
-    if value is not None and value.size and (value.min() < -n or value.max() >= n):
-        bad = int(value.min()) if value.min() < -n else int(value.max())
-        raise IndexError(f"{name}: expected indices in [{-n}, {n}); got {bad}; clip them, or mend the vocabulary.")
-
-
 def expect_indices(name: str, index: Any, n: int) -> None:
-    """Raises IndexError when any index lies outside [−n, n), wherever it is: reads two numbers back from the device."""
-    t = as_tensor(index)
+    """Raises IndexingError when any index lies outside [−n, n), wherever it is: reads two numbers back from the device."""
+    t, n = _index(name, index), arguments.integer(name, "n", n, 0)
     if not t.size:
         return
     low, high = int(reduce_min(t)), int(reduce_max(t))
     if low < -n or high >= n:
-        raise IndexError(f"{name}: expected indices in [{-n}, {n}); got a range of [{low}, {high}]; clip them, or mend the vocabulary.")
+        raise IndexingError(f"{name}: expected indices in [{-n}, {n}); got a range of [{low}, {high}]; clip them, or mend the vocabulary.")
 
 
-def _index(index: Any) -> Tensor:
-    t = as_tensor(index if isinstance(index, Tensor) or hasattr(index, "tensor") else np.asarray(index))
-    return cast(t, "int32") if t.dtype == "bool" else t
+def _index(name: str, index: Any) -> Tensor:
+    """Row numbers as a tensor. Raises DTypeError for a mask, which is none, and for floats."""
+    value = index if isinstance(index, Operators) else np.asarray(index)
+    if not isinstance(index, Operators) and not value.size:
+        value = value.astype(np.int64)
+    t = as_tensor(value)
+    if t.dtype not in INTS:
+        way = "x[mask] selects by a mask" if t.dtype == "bool" else "cast it to int32"
+        raise DTypeError(f"{name}: expected integer indices; got {t.dtype}; {way}.")
+    return t
 
 
 def gather(x: Any, index: Any, axis: int = 0) -> Tensor:
     """y[…, i…, …] = x[…, index[i…], …] along `axis`; negative indices count from the end.
 
-    Raises IndexError for host indices outside; on the device such rows are NaN (0 for integers), see `expect_indices`.
+    Raises IndexingError for host indices outside; on the device such rows are NaN (0 for integers), see `expect_indices`.
     """
-    x, index = as_tensor(x), _index(index)
-    if not -x.ndim <= axis < x.ndim:
-        raise ShapeError(f"gather: expected an axis in [{-x.ndim}, {x.ndim}); got {axis}.")
-    axis %= x.ndim
-    check_indices("gather", index, x.shape[axis])
+    x, index = as_tensor(x), _index("gather", index)
+    axis = arguments.axis("gather", axis, x.ndim)
+    arguments.indices("gather", index, x.shape[axis])
     lead, rest = x.shape[:axis], x.shape[axis + 1 :]
     rows = reshape(x, (math.prod(lead), x.shape[axis], math.prod(rest)))
     y = _gather(rows, reshape(index, (index.size,)), fill="nan")
@@ -246,23 +244,25 @@ def gather(x: Any, index: Any, axis: int = 0) -> Tensor:
 
 
 def _as_rows(name: str, x: Any, index: Any, axis: int, rows: int) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    x, index = as_tensor(x), _index(index)
-    axis %= max(x.ndim, 1)
+    x, index = as_tensor(x), _index(name, index)
+    axis = arguments.axis(name, axis, x.ndim)
     if x.shape[axis : axis + index.ndim] != index.shape:
         raise ShapeError(f"{name}: expected index of shape {x.shape[axis : axis + 1]} along axis {axis} of {x.shape}; got {index.shape}.")
-    check_indices(name, index, rows)
+    arguments.indices(name, index, rows)
     lead, rest = x.shape[:axis], x.shape[axis + index.ndim :]
     return reshape(x, (math.prod(lead), index.size, math.prod(rest))), reshape(index, (index.size,)), (*lead, rows, *rest)
 
 
 def scatter_add(source: Any, index: Any, v: int, axis: int = 0) -> Tensor:
     """y[v] = Σ of source[e] over e with index[e] = v: v rows, empty ones 0, summed in the order of e. The adjoint of gather."""
+    v = arguments.integer("scatter_add", "v", v, 0)
     rows, flat, shape = _as_rows("scatter_add", source, index, axis, v)
     return reshape(_scatter_add(rows, flat, rows=v), shape)
 
 
 def scatter_mean(source: Any, index: Any, v: int, axis: int = 0) -> Tensor:
     """y[v] = the mean of source[e] over e with index[e] = v; empty rows 0."""
+    v = arguments.integer("scatter_mean", "v", v, 0)
     rows, flat, shape = _as_rows("scatter_mean", source, index, axis, v)
     count = _scatter_add(ones((1, flat.size, 1), rows.dtype), flat, rows=v)
     return reshape(_scatter_add(rows, flat, rows=v) / maximum(count, 1), shape)
@@ -270,6 +270,7 @@ def scatter_mean(source: Any, index: Any, v: int, axis: int = 0) -> Tensor:
 
 def scatter_max(source: Any, index: Any, v: int, axis: int = 0) -> Tensor:
     """y[v] = the maximum of source[e] over e with index[e] = v; empty rows 0; the gradient goes to the first maximum."""
+    v = arguments.integer("scatter_max", "v", v, 0)
     rows, flat, shape = _as_rows("scatter_max", source, index, axis, v)
     best = _scatter_argmax(rows, flat, rows=v)
     top = take_along_axis(rows, maximum(best, 0), 1)
@@ -278,11 +279,11 @@ def scatter_max(source: Any, index: Any, v: int, axis: int = 0) -> Tensor:
 
 def take_along_axis(x: Any, index: Any, axis: int) -> Tensor:
     """y[…, i, …] = x[…, index[…, i, …], …]: an index of its own for every line along `axis`, as in NumPy."""
-    x, index = as_tensor(x), _index(index)
-    axis %= x.ndim
+    x, index = as_tensor(x), _index("take_along_axis", index)
+    axis = arguments.axis("take_along_axis", axis, x.ndim)
     if x.ndim != index.ndim or any(a != b for d, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if d != axis):
         raise ShapeError(f"take_along_axis: expected shapes equal but for axis {axis}; got {x.shape} and {index.shape}.")
-    check_indices("take_along_axis", index, x.shape[axis])
+    arguments.indices("take_along_axis", index, x.shape[axis])
     n, lead, rest = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     inside = reshape(cast(index, "int64"), (lead, index.shape[axis], rest))
     inside = where(inside < 0, inside + n, inside)
@@ -294,6 +295,7 @@ def take_along_axis(x: Any, index: Any, axis: int) -> Tensor:
 
 
 def one_hot(labels: Any, classes: int, dtype: str = "float32") -> Tensor:
-    """y[…, k] = 1 where labels[…] = k, else 0; the new axis is the last."""
-    labels = _index(labels)
+    """y[…, k] = 1 where labels[…] = k, else 0; the new axis is the last. Labels are integers or bools. Raises ConfigError, DTypeError."""
+    classes, labels = arguments.integer("one_hot", "classes", classes, 0), labels if isinstance(labels, Operators) else np.asarray(labels)
+    labels = _index("one_hot", cast(labels, "uint8") if labels.dtype == "bool" else labels)
     return cast(equal(reshape(labels, (*labels.shape, 1)), arange(n=classes, dtype="int32")), dtype)

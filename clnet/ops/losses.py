@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import DataError, DTypeError, ShapeError
 from ..op import OPS, Case, composite, pointwise
+from ..spec import is_float
 from ..tensor import Tensor, as_tensor
 from .normalize import log_softmax, softmax
 from .normalize_geometry import row_stages
@@ -109,20 +111,21 @@ def _(g: Any, y: Any, x: Any, q: Any) -> Any:
 def cross_entropy(logits: Any, target: Any, smoothing: float = 0.0, ignore_index: int = -100, weight: Any = None) -> Tensor:
     """y = −Σ_c q_c w_c log_softmax(logits)_c per sample, q = (1 − a) onehot(label) + a / C (a: smoothing, w: class weights).
 
-    logits (..., C), target (...) of integers or (..., C) of probabilities, weight (C,); result (...).
+    logits (..., C), target (...) of integers or bools, or (..., C) of probabilities, weight (C,); result (...).
     Value and gradient are a row kernel each, and one kernel where both are asked for, but for weights with smoothing.
     Where target is `ignore_index` the value is 0.
     A label outside [0, C) raises DataError when the labels are known on the host; on the device the sample's value is NaN.
     """
-    x, target = as_tensor(logits), as_tensor(target)
+    x, target, smoothing = as_tensor(logits), as_tensor(target), arguments.real("cross_entropy", "smoothing", smoothing, 0, most=1)
+    ignore_index = arguments.integer("cross_entropy", "ignore_index", ignore_index)
     if target.dtype.startswith(("float", "bfloat")):
         return _probabilities(x, target, smoothing, weight)
     if x.ndim != target.ndim + 1 or x.shape[:-1] != target.shape:
         raise ShapeError(f"cross_entropy: expected labels of shape {x.shape[:-1]} for logits {x.shape}; got {target.shape}; classes go on the last axis.")
     check_labels("cross_entropy", target, x.shape[-1], ignore_index)
     if weight is None:
-        return _cross_entropy(x, target, smoothing=float(smoothing), ignore_index=int(ignore_index))
-    return _weighted(x, cast(target, "int32"), float(smoothing), int(ignore_index), as_tensor(weight))
+        return _cross_entropy(x, target, smoothing=smoothing, ignore_index=ignore_index)
+    return _weighted(x, cast(target, "int32"), smoothing, ignore_index, as_tensor(weight))
 
 
 def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: Any) -> Tensor:
@@ -157,7 +160,7 @@ def pick_label(p: Any, labels: Any, ignore_index: int) -> Tensor:
 
 def check_labels(who: str, labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
     """Raises DataError when labels known on the host are not integers in [0, classes); device-side ones are not looked at."""
-    if labels.dtype.startswith(("float", "bfloat", "bool")):
+    if is_float(labels.dtype):
         raise DTypeError(f"{who}: expected integer labels; got {labels.dtype}; cast them.")
     if labels.value is None:
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import ShapeError
 from ..op import Case, kernel
 from ..precision import checked, current_precision
@@ -123,13 +124,24 @@ def matmul(x: Any, w: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     shape = (*(lead[:-2] if x.ndim == 1 else lead[:-1]), *((lead[-1],) if w.ndim > 1 else ()))
     y = reshape(y, shape)
     y = y if alpha == 1.0 else y * alpha
-    return y if c is None or beta == 0.0 else y + beta * as_tensor(c)
+    if c is None or beta == 0.0:
+        return y
+    total = y + beta * as_tensor(c)
+    if total.shape != y.shape:
+        raise ShapeError(f"matmul: expected a c that broadcasts to the product's shape {y.shape}; got {as_tensor(c).shape}.")
+    return total
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """y = x · Wᵀ + b, for x (…, in), W (out, in), b (out)."""
-    y = matmul(x, transpose(as_tensor(weight)))
-    return y if bias is None else y + bias
+    """y = x · Wᵀ + b, for x (…, in), W (out, in), b (out). Raises ShapeError."""
+    weight = as_tensor(weight)
+    y = matmul(x, transpose(weight))
+    if bias is None:
+        return y
+    bias = as_tensor(bias)
+    if bias.shape != weight.shape[-2:-1]:
+        raise ShapeError(f"linear: expected a bias of shape {weight.shape[-2:-1]}, one per row of the weight; got {bias.shape}.")
+    return y + bias
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
@@ -137,10 +149,14 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     Raises ShapeError for more operands, unknown letters or sizes that differ. (More operands: chain two-operand calls.)
     """
+    if not isinstance(equation, str):
+        raise ShapeError(f"einsum: expected an equation as 'ij,jk->ik' first; got {arguments.shown(equation)}.")
     left, _, out = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands) or len(terms) not in (1, 2) or "->" not in equation:
         raise ShapeError(f"einsum: expected one or two operands and an explicit result as in 'ij,jk->ik'; got {equation!r} with {len(operands)}.")
+    if unknown := [c for c in out if c not in left or out.count(c) > 1 or not c.isalpha()]:
+        raise ShapeError(f"einsum: expected a result of distinct letters of {left!r}; got {unknown[0]!r} in {equation!r}; expand() repeats along a new axis.")
     sizes: dict[str, int] = {}
     tensors = []
     for term, x in zip(terms, map(as_tensor, operands), strict=True):

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import arguments
 from ..autocast import wide
 from ..errors import ConfigError, ShapeError
 from ..op import Case, composite
-from ..spec import normal_axes
 from ..tensor import Tensor, as_tensor, constant
 from .copy import stack
 from .normalize_geometry import column_stages, row_stages
 from .pointwise import equal, exp, isfinite, log, maximum, minimum, rsqrt, where
-from .reduce import detach, max, mean, sum, var
+from .reduce import detach, mean, peak, sum, var
 from .view import reshape
 
 SHAPES = ((5, 7), (3, 1), (1, 40), (2, 3, 33), (4, 130), (6, 24))
@@ -31,7 +31,7 @@ def _rows(*more: Any, **attrs: Any) -> Any:
 # --- softmax
 def _shifted(x: Any, axis: int) -> Tensor:
     """x − max x, and −∞ for a line of −∞ (never −∞ − −∞)."""
-    top = max(x, axis, keepdims=True)
+    top = peak(x, axis)
     return x - detach(where(isfinite(top), top, 0.0))
 
 
@@ -95,7 +95,7 @@ def _(device: Any, operands: Any, *, axis: int) -> Any:
 
 def _axis(who: str, x: Tensor, axis: int) -> int:
     """The axis counted from the end, so that one over the last axis is -1 whatever the rank."""
-    return normal_axes(who, axis, x.ndim)[0] - x.ndim
+    return arguments.axis(who, axis, x.ndim) - x.ndim
 
 
 def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) -> Tensor:
@@ -107,8 +107,7 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) 
     Raises ConfigError for a temperature that is not positive, ShapeError for an axis that x lacks.
     """
     x = as_tensor(x)
-    if temperature <= 0:
-        raise ConfigError(f"softmax: expected temperature > 0; got {temperature}; small values sharpen, argmax is the limit.")
+    temperature = arguments.real("softmax", "temperature (small values sharpen, argmax is the limit)", temperature, above=0)
     x = x if temperature == 1.0 else x * (1.0 / temperature)
     return _softmax(masked(x, mask), axis=_axis("softmax", x, axis))
 
@@ -124,7 +123,10 @@ def masked(x: Tensor, mask: Any) -> Tensor:
     if mask is None:
         return x
     mask = as_tensor(mask)
-    return where(mask, x, -math.inf) if mask.dtype == "bool" else x + (mask if mask.dtype == x.dtype else mask.astype(x.dtype))
+    y = where(mask, x, -math.inf) if mask.dtype == "bool" else x + (mask if mask.dtype == x.dtype else mask.astype(x.dtype))
+    if y.shape != x.shape:
+        raise ShapeError(f"softmax: expected a mask that broadcasts to {x.shape}; got {mask.shape}.")
+    return y
 
 
 # --- standardize: what all but RMS normalisation share
@@ -247,7 +249,7 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -
     Forward is one row kernel, dx with the partial sums of (dγ, dβ) another; what follows y or dx (activation, residual) melts into it.
     Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
     """
-    x = as_tensor(x)
+    x, eps = as_tensor(x), _eps("layer_norm", eps)
     given = [as_tensor(p) for p in (gamma, beta) if p is not None]
     shape = given[0].shape if given else x.shape[-1:]
     _check_trailing("layer_norm", x, shape)
@@ -257,6 +259,10 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -
     else:
         y = _layer_norm(rows, _vector(gamma, 1, rows), _vector(beta, 0, rows), eps=eps)
     return reshape(y, x.shape)
+
+
+def _eps(who: str, eps: Any) -> float:
+    return arguments.real(who, "eps", eps, 0)
 
 
 def _vector(p: Any, default: int, rows: Tensor) -> Tensor:
@@ -322,7 +328,7 @@ def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
     Forward is one row kernel, dx with the partial sums of dγ another.
     Paper: Zhang, Sennrich 2019, arXiv:1910.07467.
     """
-    x = as_tensor(x)
+    x, eps = as_tensor(x), _eps("rms_norm", eps)
     shape = x.shape[-1:] if gamma is None else as_tensor(gamma).shape
     _check_trailing("rms_norm", x, shape)
     rows = reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape)))
@@ -345,8 +351,8 @@ def _affine(y: Tensor, gamma: Any, beta: Any, axis: int) -> Tensor:
 
 def batch_norm(x: Any, gamma: Any = None, beta: Any = None, mean: Any = None, var: Any = None, eps: float = 1e-5, axis: int = 1) -> Tensor:
     """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's."""
-    x = as_tensor(x)
-    axis = normal_axes("batch_norm", axis, x.ndim)[0]
+    x, eps = as_tensor(x), _eps("batch_norm", eps)
+    axis = arguments.axis("batch_norm", axis, x.ndim)
     if mean is None or var is None:
         raise ConfigError("batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
     y = (x - _channel(mean, x, axis)) * rsqrt(_channel(var, x, axis) + eps)
@@ -360,8 +366,8 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
     Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
     """
-    x = as_tensor(x)
-    axis = normal_axes("batch_norm_train", axis, x.ndim)[0]
+    x, eps = as_tensor(x), _eps("batch_norm_train", eps)
+    axis = arguments.axis("batch_norm_train", axis, x.ndim)
     axes = tuple(a for a in range(x.ndim) if a != axis)
     n = math.prod(x.shape[a] for a in axes)
     if n < 2:
@@ -379,9 +385,10 @@ def group_norm(x: Any, num_groups: int, gamma: Any = None, beta: Any = None, eps
     x (N, C, *S), γ and β (C,). A row kernel over (C / num_groups · S); γ and β melt into it.
     Paper: Wu, He 2018, arXiv:1803.08494.
     """
-    x = as_tensor(x)
-    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+    x, num_groups = as_tensor(x), arguments.integer("group_norm", "num_groups", num_groups, 1)
+    if x.ndim < 2 or x.shape[1] % num_groups:
         raise ShapeError(f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
+    eps = _eps("group_norm", eps)
     rows = reshape(x, (x.shape[0] * num_groups, math.prod(x.shape[1:]) // num_groups))
     return _affine(reshape(_standardize(rows, axes=(1,), eps=eps), x.shape), gamma, beta, 1)
 
@@ -394,4 +401,4 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5
     x = as_tensor(x)
     if x.ndim < 3:
         raise ShapeError(f"instance_norm: expected x (N, C, *S) with at least one position axis; got shape {x.shape}.")
-    return group_norm(x, x.shape[1], gamma, beta, eps)
+    return group_norm(x, x.shape[1] or 1, gamma, beta, eps)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
+from ..errors import DTypeError
 from ..op import Op, pointwise
-from ..spec import Spec, dtype_name
+from ..spec import INTS, Spec, dtype_name
 from ..tensor import Tensor, as_tensor
 from .special import special
 
@@ -39,6 +41,15 @@ def _to_exponent(g: Any, out: Any, x: Any) -> Any:
     return where(greater(x, 0), g * out * log(where(greater(x, 0), x, 1.0)), 0.0)
 
 
+def _power(x: Any, y: Any) -> Any:
+    """x^y; of integers with a negative y what 1 / x^|y| leaves without its fraction, 0 for x = 0."""
+    x, y = np.broadcast_arrays(x, y)
+    if np.result_type(x, y).kind == "f":
+        return np.power(x, y)
+    ends = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0)) if x.dtype.kind == "i" else x == 1
+    return np.where(y < 0, ends, np.power(x, np.where(y < 0, 0, y))).astype(np.result_type(x, y))
+
+
 # --- arithmetic
 neg = pointwise("neg", "-x", np.negative, lambda g, y, x: -g, accepts=N)
 add = pointwise("add", "x + y", np.add, lambda g, out, x, y: (g, g))
@@ -54,6 +65,10 @@ mod = pointwise("mod", "FLOORMOD(x, y)", np.mod, lambda g, out, x, y: (g, -g * f
                 doc="y = x − y·⌊x / y⌋, the sign of y")
 maximum = pointwise("maximum", "x > y || x != x ? x : y", np.maximum, lambda g, out, x, y: _half_if_tie(g, x, y))
 minimum = pointwise("minimum", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: _half_if_tie(g, y, x))
+clip_low = pointwise("clip_low", "x > y || x != x ? x : y", np.maximum, lambda g, out, x, y: (where(x >= y, g, 0.0), where(x >= y, 0.0, g)),
+                     doc="y = max(x, low); on a tie the gradient goes to x")
+clip_high = pointwise("clip_high", "x < y || x != x ? x : y", np.minimum, lambda g, out, x, y: (where(x <= y, g, 0.0), where(x <= y, 0.0, g)),
+                      doc="y = min(x, high); on a tie the gradient goes to x")
 relu = pointwise("relu", "x <= 0 ? (T)(0) : x", lambda x: np.maximum(x, 0), lambda g, y, x: where(y > 0, g, 0.0), accepts=N, doc="y = max(x, 0)")
 
 # --- comparisons and logic
@@ -69,8 +84,10 @@ bit_and = pointwise("bit_and", "x & y", np.bitwise_and, None, accepts="bits", do
 bit_or = pointwise("bit_or", "x | y", np.bitwise_or, None, accepts="bits", domain=(0.0, 50.0), args=("x", "y"))
 bit_xor = pointwise("bit_xor", "x ^ y", np.bitwise_xor, None, accepts="bits", domain=(0.0, 50.0), args=("x", "y"))
 invert = pointwise("invert", "INVERT(x)", np.invert, None, accepts="bits", domain=(0.0, 50.0), args=("x",), doc="y = ~x")
-shift_left = pointwise("shift_left", "x << y", np.left_shift, None, accepts="int", domain=(0.0, 6.0), args=("x", "y"))
-shift_right = pointwise("shift_right", "x >> y", np.right_shift, None, accepts="int", domain=(0.0, 6.0), args=("x", "y"))
+shift_left = pointwise("shift_left", "y >= 0 && y < BITS ? x << y : (T)(0)", np.left_shift, None, accepts="int", domain=(0.0, 6.0), args=("x", "y"),
+                       doc="y = x · 2^y in the bits of x; 0 for y beyond them")
+shift_right = pointwise("shift_right", "y >= 0 && y < BITS ? x >> y : (x < 0 ? (T)(-1) : (T)(0))", np.right_shift, None, accepts="int", domain=(0.0, 6.0),
+                        args=("x", "y"), doc="y = ⌊x / 2^y⌋; for y beyond the bits of x 0, or −1 of a negative x")
 mul_high = pointwise("mul_high", "mul_hi(x, y)", lambda x, y: ((x.astype(np.uint64) * y.astype(np.uint64)) >> np.uint64(32)).astype(np.uint32),
                      None, accepts="int", domain=(0.0, 50.0), args=("x", "y"), doc="y = the high 32 bits of x · y, for uint32")
 where = pointwise("where", "TEST(c) ? x : y", np.where, lambda g, out, c, x, y: (None, _where(c, g, 0.0), _where(c, 0.0, g)), doc="y = x where c, else y")
@@ -89,7 +106,7 @@ expm1 = pointwise("expm1", "expm1(x)", np.expm1, lambda g, y, x: g * (y + 1), ac
 log = pointwise("log", "log(x)", np.log, lambda g, y, x: g / x, accepts=F, domain=positive, cost=10)
 log1p = pointwise("log1p", "log1p(x)", np.log1p, lambda g, y, x: g / (1 + x), accepts=F, domain=(-0.9, 4.0), cost=12)
 log2 = pointwise("log2", "log2(x)", np.log2, lambda g, y, x: g / (x * float(np.log(2))), accepts=F, domain=positive, cost=10)
-pow = pointwise("pow", "POW(x, y)", np.power, lambda g, out, x, y: (_to_base(g, x, y), _to_exponent(g, out, x)), accepts=N, domain=(0.5, 2.5), cost=20)
+_pow = pointwise("pow", "POW(x, y)", _power, lambda g, out, x, y: (_to_base(g, x, y), _to_exponent(g, out, x)), accepts=N, domain=(0.5, 2.5), cost=20)
 
 # --- trigonometry
 sin = pointwise("sin", "sin(x)", np.sin, lambda g, y, x: g * cos(x), accepts=F, cost=12)
@@ -110,10 +127,48 @@ erf = pointwise("erf", "erf(x)", lambda x: special.erf(x), lambda g, y, x: g * (
 detach = pointwise("detach", "x", lambda x: x, None, args=("x",), cost=0, doc="y = x, with no gradient through it")
 _cast = pointwise("cast", "CAST(x)", lambda x, *, dtype: x, lambda g, y, x, *, dtype: g, cost=1, doc="y = x as another dtype")
 _cast.infer = lambda x, *, dtype: Spec(x.shape, dtype)
-full = Op("full", "pointwise", lambda *, value, dtype, shape: Spec(tuple(shape), dtype), lambda *, value, dtype, shape: np.full(shape, value),
-          doc="y = value everywhere; inlined where it is used", family="pointwise", differentiable=False, cost=0)
-arange = Op("arange", "pointwise", lambda *, n, dtype: Spec((n,), dtype), lambda *, n, dtype: np.arange(n),
-            doc="y = 0, 1, …, n − 1; inlined where it is used", family="pointwise", differentiable=False, cost=0)
+_full = Op("full", "pointwise", lambda *, value, dtype, shape: Spec(tuple(shape), dtype), lambda *, value, dtype, shape: np.full(shape, value),
+           doc="y = value everywhere; inlined where it is used", family="pointwise", differentiable=False, cost=0)
+_arange = Op("arange", "pointwise", lambda *, n, dtype: Spec((n,), dtype), lambda *, n, dtype: np.arange(n),
+             doc="y = 0, 1, …, n − 1; inlined where it is used", family="pointwise", differentiable=False, cost=0)
+
+
+def full(shape: Any, value: Any, dtype: Any = "float32") -> Tensor:
+    """y = value everywhere: a constant that occupies no memory until it has to. Raises ShapeError; DTypeError for a value that `dtype` cannot hold."""
+    return _filled("full", shape, value, dtype)
+
+
+def _filled(who: str, shape: Any, value: Any, dtype: Any) -> Tensor:
+    dtype = dtype_name(dtype)
+    result: Tensor = _full(value=arguments.number(who, value, dtype), dtype=dtype, shape=arguments.sizes(who, shape))
+    return result
+
+
+def arange(n: int, dtype: Any = "int32") -> Tensor:
+    """y = 0, 1, …, n − 1; inlined where it is used. Raises ConfigError for an n that is no count, DTypeError where `dtype` is too small for n − 1."""
+    n, dtype = arguments.integer("arange", "n", n, 0), dtype_name(dtype)
+    arguments.number("arange", max(n - 1, 0), dtype)
+    result: Tensor = _arange(n=n, dtype=dtype)
+    return result
+
+
+def pow(x: Any, y: Any) -> Tensor:
+    """y = x^y. Integers stay integers: a negative exponent that the host knows raises DTypeError, as in NumPy; where only the device knows it the
+    result is 1 / x^|y| without its fraction (1 for x = 1, ±1 for x = −1, else 0)."""
+    if _is_integer(x) and _is_integer(y) and (least := _least(y)) < 0:
+        raise DTypeError(f"pow: expected exponents of at least 0 for integers; got {least}; cast one of them to float32 for fractions.")
+    result: Tensor = _pow(x, y)
+    return result
+
+
+def _is_integer(v: Any) -> bool:
+    return isinstance(v, int) or (not isinstance(v, float) and as_tensor(v).dtype in INTS)
+
+
+def _least(y: Any) -> int:
+    """The smallest of integers that the host knows, else 0."""
+    value = np.asarray(y) if isinstance(y, int) else as_tensor(y).value
+    return int(value.min()) if value is not None and value.size else 0
 
 
 def div(x: Any, y: Any) -> Tensor:
@@ -129,11 +184,11 @@ def cast(x: Any, dtype: Any) -> Tensor:
 
 
 def clip(x: Any, low: Any = None, high: Any = None) -> Tensor:
-    """y = min(max(x, low), high); the gradient is 1 inside and 0 outside."""
+    """y = min(max(x, low), high); the gradient is 1 within and at the bounds, 0 outside."""
     x = as_tensor(x)
     if low is not None:
-        x = maximum(x, low)
-    return x if high is None else minimum(x, high)
+        x = clip_low(x, low)
+    return x if high is None else clip_high(x, high)
 
 
 def logical_not(x: Any) -> Tensor:
@@ -141,11 +196,11 @@ def logical_not(x: Any) -> Tensor:
     return equal(as_tensor(x), 0)
 
 
-def zeros(shape: tuple[int, ...], dtype: Any = "float32") -> Tensor:
-    """A constant: it occupies no memory until it has to."""
-    return full(value=0, dtype=dtype_name(dtype), shape=tuple(shape))
+def zeros(shape: Any, dtype: Any = "float32") -> Tensor:
+    """y = 0 everywhere, shape a tuple or one size: a constant, which occupies no memory until it has to. Raises ShapeError."""
+    return _filled("zeros", shape, 0, dtype)
 
 
-def ones(shape: tuple[int, ...], dtype: Any = "float32") -> Tensor:
-    return full(value=1, dtype=dtype_name(dtype), shape=tuple(shape))
-
+def ones(shape: Any, dtype: Any = "float32") -> Tensor:
+    """y = 1 everywhere, as `zeros`."""
+    return _filled("ones", shape, 1, dtype)

@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
+from ..arguments import per_axis
 from ..errors import ConfigError, ShapeError
 from ..op import OPS, Case, kernel
 from ..spec import Spec, accept
 from ..tensor import Tensor, as_tensor, constant
-from .conv import out_sizes, padding_sides, per_axis
+from .conv import out_sizes, padding_sides
+from .indexing import getitem
 from .pointwise import arange, cast, equal, floordiv, maximum, minimum, where
 from .pool_geometry import VARIANTS, pool_stages
 from .reduce import max, mean, positions, sum
-from .view import expand, fold_windows, getitem, pad, reshape, windows
+from .view import expand, fold_windows, pad, reshape, windows
 
 INF = float("inf")
 
@@ -276,8 +279,7 @@ def global_pool(x: Any, mode: str = "avg", keepdims: bool = False) -> Tensor:
     """
     x = as_tensor(x)
     folds = {"avg": mean, "max": max, "sum": sum}
-    if mode not in folds:
-        raise ConfigError(f"global_pool: expected mode 'avg', 'max' or 'sum'; got {mode!r}.")
+    arguments.choice("global_pool", "mode", mode, folds)
     if x.ndim < 3 or 0 in x.shape[2:]:
         raise ShapeError(f"global_pool: expected x (N, C, *S) with at least one element along each spatial axis; got shape {x.shape}.")
     y: Tensor = folds[mode](x, tuple(range(2, x.ndim)), keepdims)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError
+from .. import arguments
+from ..errors import ConfigError, ShapeError
 from ..spec import dtype_name
 from ..tensor import Tensor, as_tensor, constant
 from .copy import concat
@@ -75,11 +76,8 @@ def _lay(parts: Sequence[Tensor], n: int, shape: tuple[int, ...]) -> Tensor:
 
 def philox(key: Any, counter: Any, n: int) -> Tensor:
     """n random uint32 words, a function of (key, counter, n) alone."""
+    n = arguments.integer("philox", "n", n, 0)
     return _lay(_blocks(key, counter, n), n, (n,))
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(d) for d in shape)
 
 
 def _unit(word: Tensor) -> Tensor:
@@ -89,7 +87,7 @@ def _unit(word: Tensor) -> Tensor:
 
 def uniform(shape: Any, key: Any, counter: Any, low: float = 0.0, high: float = 1.0, dtype: Any = "float32") -> Tensor:
     """y ~ U[low, high): low + (high − low) · ⌊u / 2⁸⌋ · 2⁻²⁴ for Philox words u. Equal bits on every engine for [0, 1)."""
-    dims = _shape(shape)
+    dims = arguments.sizes("uniform", shape)
     y = _unit(reshape(philox(key, counter, math.prod(dims)), dims))
     y = y if (low, high) == (0.0, 1.0) else y * float(high - low) + float(low)
     return cast(y, dtype)
@@ -97,7 +95,7 @@ def uniform(shape: Any, key: Any, counter: Any, low: float = 0.0, high: float = 
 
 def normal(shape: Any, key: Any, counter: Any, mean: float = 0.0, std: float = 1.0, dtype: Any = "float32") -> Tensor:
     """y ~ N(mean, std²): √(−2 ln u) · cos 2πv and · sin 2πv, u in (0, 1], v in [−½, ½)."""
-    dims = _shape(shape)
+    dims, std = arguments.sizes("normal", shape), arguments.real("normal", "std", std, 0)
     n = math.prod(dims)
     words, parts = _blocks(key, counter, n), []
     for a, b in (words[:2], words[2:]):
@@ -110,15 +108,23 @@ def normal(shape: Any, key: Any, counter: Any, mean: float = 0.0, std: float = 1
 
 
 def bernoulli(p: Any, shape: Any, key: Any, counter: Any, dtype: Any = "bool") -> Tensor:
-    """y = 1 with probability p (a number or tensor that broadcasts to `shape`), else 0."""
-    return cast(less(uniform(shape, key, counter), p), dtype)
+    """y = 1 with probability p (a number or tensor that broadcasts to `shape`), else 0. Raises ConfigError for a number outside [0, 1]."""
+    if not hasattr(p, "shape"):
+        arguments.real("bernoulli", "p", p, 0, most=1)
+    drawn = less(uniform(arguments.sizes("bernoulli", shape), key, counter), p)
+    if drawn.shape != arguments.sizes("bernoulli", shape):
+        raise ShapeError(f"bernoulli: expected p to broadcast to {shape}; got {as_tensor(p).shape}.")
+    return cast(drawn, dtype)
 
 
 def randint(low: int, high: int, shape: Any, key: Any, counter: Any, dtype: Any = "int32") -> Tensor:
     """y ~ uniform on {low, …, high − 1}: low + ⌊u · (high − low) / 2³²⌋ for Philox words u."""
+    low, high = (arguments.integer("randint", name, v) for name, v in (("low", low), ("high", high)))
     if not 0 < high - low <= 1 << 32:
         raise ConfigError(f"randint: expected low < high, at most 2³² apart; got {low} and {high}.")
-    dims = _shape(shape)
+    dims = arguments.sizes("randint", shape)
+    for end in (low, high - 1):
+        arguments.number("randint", end, dtype_name(dtype))
     words = philox(key, counter, math.prod(dims))
     drawn = words if high - low == 1 << 32 else mul_high(words, constant(high - low, "uint32"))
     wide = cast(reshape(drawn, dims), "int64" if dtype_name(dtype) in ("int64", "uint64") else dtype)
@@ -129,5 +135,6 @@ def permutation(n: int, key: Any, counter: Any) -> np.ndarray[Any, Any]:
     """0 … n − 1 in random order (int64, on the host): the order that sorts n random 64-bit numbers."""
     from ..engine.reference import NumpyEngine
 
+    n = arguments.integer("permutation", "n", n, 0)
     (words,) = NumpyEngine().values([as_tensor(philox(key, counter, 2 * n))])
     return np.argsort(words[:n].astype(np.uint64) << np.uint64(32) | words[n:], kind="stable")

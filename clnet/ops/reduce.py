@@ -6,15 +6,17 @@ Accumulation is float32 or wider; NaN wins every comparison, as in NumPy.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ..op import OPS, Fold, Op, reduction
-from ..spec import normal_axes
+from .. import arguments
+from ..errors import ShapeError
+from ..op import OPS, Case, Fold, Op, composite, reduction
 from ..tensor import Tensor, as_tensor
-from .pointwise import equal, exp, isfinite, log, where
-from .view import expand, reshape
+from .pointwise import equal, exp, isfinite, log, ones, where
+from .view import expand, flip, pad, permute, reshape
 
 
 def _keep(fn: Any) -> Any:
@@ -38,12 +40,8 @@ def _to_first(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     return where(equal(positions(x.shape, axes), arg), g, 0.0)
 
 
-def _prod_vjp(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-    """dy/dxᵢ = Πⱼ≠ᵢ xⱼ: y/xᵢ, with the rest of the product where one xᵢ is zero."""
-    zero = equal(x, 0)
-    count = OPS["sum"](zero.astype(x.dtype), axes=axes)
-    rest = OPS["prod"](where(zero, 1.0, x), axes=axes)
-    return g * where(zero, where(equal(count, 1), rest, 0.0), where(equal(count, 0), rest / where(zero, 1.0, x), 0.0))
+def _to_factors(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    return OPS["prod_gradient"](g, x, axes=axes)
 
 
 def _extreme(word: str, compare: str) -> Fold:
@@ -65,7 +63,7 @@ def _total(x: Any, *, axes: tuple[int, ...]) -> Any:
 
 _sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _total, lambda g, y, x, *, axes: expand(g, x.shape), out="sum",
                  doc="y = Σ x over the axes")
-_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _prod_vjp, out="sum", accepts="number", domain=(0.5, 1.5),
+_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _to_factors, out="sum", accepts="number", domain=(0.5, 1.5),
                   doc="y = Π x over the axes")
 _max = reduction("max", _extreme("LOWEST", ">"), _keep(np.max), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
 _min = reduction("min", _extreme("HIGHEST", "<"), _keep(np.min), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
@@ -73,6 +71,44 @@ argmax = reduction("argmax", _place("LOWEST", ">"), _arg(np.argmax), None, out="
                    doc="y = index of the first maximum along the axes, in row-major order")
 argmin = reduction("argmin", _place("HIGHEST", "<"), _arg(np.argmin), None, out="int64",
                    doc="y = index of the first minimum along the axes, in row-major order")
+
+
+@composite(accepts="number", domain=(0.5, 1.5), samples=lambda: [
+    Case((tuple(1 if a in axes else n for a, n in enumerate(shape)), shape), dict(axes=axes))
+    for shape, axes in (((3, 5), (1,)), ((3, 5), (0, 1)), ((2, 1, 7), (0, 2)), ((4, 1), (1,)))])
+def _prod_gradient(g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    """dxᵢ = g · Πⱼ≠ᵢ xⱼ over the axes: g · y / xᵢ, with the rest of the product where one xᵢ is zero"""
+    zero = equal(x, 0)
+    count = OPS["sum"](zero.astype(x.dtype), axes=axes)
+    rest = OPS["prod"](where(zero, 1.0, x), axes=axes)
+    return g * where(zero, where(equal(count, 1), rest, 0.0), where(equal(count, 0), rest / where(zero, 1.0, x), 0.0))
+
+
+@_prod_gradient.defvjp
+def _(u: Any, y: Any, g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    """By way of products alone, whose derivatives of every order hold at zeros, too."""
+    from ..autodiff import gradients
+
+    others = _others(x, axes)
+    return OPS["sum"](u * others, axes=axes), gradients(others, [x], u * g)[0]
+
+
+def _others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """y = Πⱼ≠ᵢ xⱼ over the axes: up a tree of pairs, and down with each half's others times its neighbour."""
+    if not x.size:
+        return x
+    order = (*(a for a in range(x.ndim) if a not in axes), *axes)
+    moved = permute(x, order)
+    n = math.prod(x.shape[a] for a in axes)
+    depth = (n - 1).bit_length()
+    levels = [pad(reshape(moved, (-1, n)), (0, 0), (0, (1 << depth) - n), value=1)]
+    for _ in range(depth):
+        levels.append(levels[-1][:, ::2] * levels[-1][:, 1::2])
+    y = ones(levels.pop().shape, x.dtype)
+    for level in reversed(levels):
+        neighbours = flip(reshape(level, (level.shape[0], -1, 2)), -1)
+        y = reshape(reshape(y, (*y.shape, 1)) * neighbours, level.shape)
+    return permute(reshape(y[:, :n], moved.shape), [order.index(a) for a in range(x.ndim)])
 
 
 def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
@@ -84,9 +120,24 @@ def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
 
 def _call(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x)
-    dims = normal_axes(op.name, axes, x.ndim)
+    dims = arguments.axes(op.name, axes, x.ndim)
     y = op(x, axes=dims)
     return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
+
+
+def _chosen(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
+    """As _call, for what chooses an element: ShapeError where a result has none to choose from."""
+    x = as_tensor(x)
+    if not x.size:
+        dims = arguments.axes(op.name, axes, x.ndim)
+        if all(n for a, n in enumerate(x.shape) if a not in dims):
+            raise ShapeError(f"{op.name}: expected at least one element along axes {dims}; got shape {x.shape}.")
+    return _call(op, x, axes, keepdims)
+
+
+def peak(x: Any, axes: Any) -> Tensor:
+    """y = max x over `axes`, which are kept; −∞ of no elements: what exponentials are shifted by."""
+    return _call(_max, x, axes, True)
 
 
 def sum(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
@@ -100,47 +151,49 @@ def prod(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def max(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = max x over `axes`; NaN wins; the gradient goes to the first maximum."""
-    return _call(_max, x, axes, keepdims)
+    """y = max x over `axes`; NaN wins; the gradient goes to the first maximum. Raises ShapeError where there is no element."""
+    return _chosen(_max, x, axes, keepdims)
 
 
 def min(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = min x over `axes`; NaN wins; the gradient goes to the first minimum."""
-    return _call(_min, x, axes, keepdims)
+    """y = min x over `axes`; NaN wins; the gradient goes to the first minimum. Raises ShapeError where there is no element."""
+    return _chosen(_min, x, axes, keepdims)
 
 
 def argmax_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = int64 index of the first maximum along `axes`."""
-    return _call(argmax, x, axes, keepdims)
+    """y = int64 index of the first maximum along `axes`. Raises ShapeError where there is no element."""
+    return _chosen(argmax, x, axes, keepdims)
 
 
 def argmin_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = int64 index of the first minimum along `axes`."""
-    return _call(argmin, x, axes, keepdims)
+    """y = int64 index of the first minimum along `axes`. Raises ShapeError where there is no element."""
+    return _chosen(argmin, x, axes, keepdims)
 
 
 def mean(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = Σ x / n over `axes`."""
     x = as_tensor(x)
-    n = int(np.prod([x.shape[a] for a in normal_axes("mean", axes, x.ndim)]))
-    return sum(x, axes, keepdims) / float(n)
+    dims = arguments.axes("mean", axes, x.ndim)
+    return sum(x, dims, keepdims) / float(math.prod(x.shape[a] for a in dims))
 
 
 def var(x: Any, axes: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """y = Σ (x − mean x)² / (n − ddof) over `axes`; two passes, so a large mean costs no accuracy."""
-    x = as_tensor(x)
-    n = int(np.prod([x.shape[a] for a in normal_axes("var", axes, x.ndim)]))
-    d = x - mean(x, axes, keepdims=True)
-    return sum(d * d, axes, keepdims) / float(n - ddof)
+    """y = Σ (x − mean x)² / max(n − ddof, 0) over `axes`: ∞, or NaN of 0 / 0, for ddof ≥ n. Two passes, so a large mean costs no accuracy."""
+    x, ddof = as_tensor(x), arguments.integer("var", "ddof", ddof, 0)
+    dims = arguments.axes("var", axes, x.ndim)
+    n = math.prod(x.shape[a] for a in dims)
+    d = x - mean(x, dims, keepdims=True)
+    return sum(d * d, dims, keepdims) / float(n - ddof if n > ddof else 0)
 
 
 def logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = ln Σ eˣ over `axes`, shifted by the maximum so that it does not overflow; −∞ for a line of −∞."""
     x = as_tensor(x)
-    top = max(x, axes, keepdims=True)
+    dims = arguments.axes("logsumexp", axes, x.ndim)
+    top = peak(x, dims)
     shift = detach(where(isfinite(top), top, 0.0))
-    y = log(sum(exp(x - shift), axes, keepdims=True)) + shift
-    return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in normal_axes("logsumexp", axes, x.ndim)))
+    y = log(sum(exp(x - shift), dims, keepdims=True)) + shift
+    return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
 
 
 def detach(x: Any) -> Tensor:

@@ -18,15 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
+from ..arguments import per_axis
 from ..errors import ConfigError, ShapeError
 from ..op import Case, Op
 from ..spec import Spec, accept
 from ..tensor import Tensor, as_tensor, constant
+from .indexing import getitem
 from .pointwise import abs as absolute
 from .pointwise import arange, bit_and, cast, clip, floordiv, where
 from .pool import avg_pool
 from .reduce import sum
-from .view import _crop, expand, getitem, pad, permute, reshape, windows
+from .view import _crop, expand, pad, permute, reshape, windows
 
 RULES = ("nearest", "linear", "corners", "area")
 MOST_TAPS = 64  # weights that a work-item of the kernel keeps; longer sums are formulas
@@ -202,11 +205,10 @@ def _image(who: str, x: Any, size: Any) -> tuple[Tensor, tuple[int, ...]]:
     """x, and one length for each of its spatial axes."""
     x = as_tensor(x)
     d = x.ndim - 2
-    size = (size,) * d if isinstance(size, (int, np.integer)) else tuple(size)
-    if d < 1 or 0 in x.shape[2:] or len(size) != d or any(not isinstance(s, (int, np.integer)) or s < 1 for s in size):
-        raise ShapeError(f"{who}: expected x (N, C, *S) and a size of at least 1 for each axis of S, which are not empty; got {x.shape} and {size}.")
+    if d < 1 or 0 in x.shape[2:]:
+        raise ShapeError(f"{who}: expected x (N, C, *S), S not empty; got {x.shape}.")
     accept(who, "float", [x.spec])
-    return x, tuple(int(s) for s in size)
+    return x, per_axis(who, "size", size, d, 1)
 
 
 # --- what users call
@@ -242,8 +244,8 @@ def pixel_shuffle(x: Any, factor: int) -> Tensor:
 
     x (N, C r², H, W) -> (N, C, H r, W r). Raises ShapeError. Paper: Shi et al. 2016, arXiv:1609.05158.
     """
-    x, r = as_tensor(x), factor
-    if x.ndim != 4 or r < 1 or x.shape[1] % (r * r):
+    x, r = as_tensor(x), arguments.integer("pixel_shuffle", "factor", factor, 1)
+    if x.ndim != 4 or x.shape[1] % (r * r):
         raise ShapeError(f"pixel_shuffle: expected x (N, C · {r * r}, H, W), a multiple of {r * r} channels; got {x.shape}.")
     n, c, h, w = x.shape
     return reshape(permute(reshape(x, (n, c // (r * r), r, r, h, w)), 0, 1, 4, 2, 5, 3), (n, c // (r * r), h * r, w * r))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import arguments
+from ..arguments import per_axis
 from ..autocast import wide
-from ..errors import ConfigError, ShapeError
+from ..errors import ShapeError
 from ..op import Case, composite
 from ..tensor import Tensor, as_tensor
-from .conv import out_sizes, padding_sides, per_axis
+from .conv import out_sizes, padding_sides
 from .index import _gather
 from .pointwise import arange, bit_and, cast, clip, detach, equal, floor, ones, where
 from .reduce import sum
@@ -64,8 +66,7 @@ def grid_sample(x: Any, grid: Any, *, padding: str = "zeros", align_corners: boo
     """
     if x.ndim != 4 or grid.ndim != 4 or grid.shape[0] != x.shape[0] or grid.shape[3] != 2 or not x.size:
         raise ShapeError(f"grid_sample: expected x (N, C, H, W), not empty, and grid (N, H', W', 2); got {x.shape} and {grid.shape}.")
-    if padding not in ("zeros", "border"):
-        raise ConfigError(f"grid_sample: expected padding 'zeros' or 'border'; got {padding!r}.")
+    arguments.choice("grid_sample", "padding", padding, ("zeros", "border"))
     n, _, h, w = x.shape
     flat = reshape(wide(grid), (n, grid.shape[1] * grid.shape[2], 2))
     y = _bilinear(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners), padding == "border")
@@ -73,18 +74,25 @@ def grid_sample(x: Any, grid: Any, *, padding: str = "zeros", align_corners: boo
 
 
 @composite(samples=lambda: [Case(((2, 2, 3),), dict(size=(3, 4))), Case(((1, 2, 3),), dict(size=(1, 3), align_corners=True))], accepts="float")
-def affine_grid(theta: Any, *, size: Any, align_corners: bool = False) -> Any:
-    """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image
-
-    theta (N, 2, 3), size (H, W) -> (N, H, W, 2), what grid_sample reads. align_corners as there. Raises ShapeError.
-    Paper: Jaderberg et al. 2015, arXiv:1506.02025.
-    """
-    if theta.ndim != 3 or theta.shape[1:] != (2, 3) or len(size) != 2:
-        raise ShapeError(f"affine_grid: expected theta (N, 2, 3) and size (H, W); got {theta.shape} and {size}.")
+def _affine_grid(theta: Any, *, size: Any, align_corners: bool = False) -> Any:
+    """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image"""
     h, w = size
     across, down = reshape(_line(w, align_corners, theta.dtype), (1, 1, w, 1)), reshape(_line(h, align_corners, theta.dtype), (1, h, 1, 1))
     column = reshape(theta, (theta.shape[0], 1, 1, 2, 3))
     return across * column[..., 0] + down * column[..., 1] + column[..., 2]
+
+
+def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
+    """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image
+
+    theta (N, 2, 3), size (H, W) -> (N, H, W, 2), what grid_sample reads. align_corners as there. Raises ShapeError, ConfigError.
+    Paper: Jaderberg et al. 2015, arXiv:1506.02025.
+    """
+    theta = as_tensor(theta)
+    if theta.ndim != 3 or theta.shape[1:] != (2, 3):
+        raise ShapeError(f"affine_grid: expected theta (N, 2, 3); got {theta.shape}.")
+    grid: Tensor = _affine_grid(theta, size=per_axis("affine_grid", "size", size, 2, 1), align_corners=bool(align_corners))
+    return grid
 
 
 def _line(n: int, align_corners: bool, dtype: str) -> Tensor:
@@ -97,9 +105,11 @@ def _line(n: int, align_corners: bool, dtype: str) -> Tensor:
 def warp(x: Any, flow: Any) -> Tensor:
     """y[n, c, i, j] = x[n, c] at (j + flow[n, 0, i, j], i + flow[n, 1, i, j]), bilinear; outside counts the nearest pixel
 
-    x (N, C, H, W), flow (N, 2, H, W) in pixels, across and down -> (N, C, H, W).
+    x (N, C, H, W), flow (N, 2, H, W) in pixels, across and down -> (N, C, H, W). Raises ShapeError.
     """
     x, flow = as_tensor(x), as_tensor(flow)
+    if x.ndim != 4 or flow.shape != (x.shape[0], 2, *x.shape[2:]) or 0 in x.shape[1:]:
+        raise ShapeError(f"warp: expected x (N, C, H, W) and flow (N, 2, H, W); got {x.shape} and {flow.shape}.")
     n, c, h, w = x.shape
     flow = wide(flow)
     across, down = cast(arange(n=w, dtype="int32"), flow.dtype), reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
@@ -148,7 +158,7 @@ def deform_conv(x: Any, offset: Any, weight: Any, bias: Any = None, mask: Any = 
     Paper: Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2019, arXiv:1811.11168.
     """
     x, offset, weight = as_tensor(x), as_tensor(offset), as_tensor(weight)
-    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] % weight.shape[1] or weight.shape[0] % (x.shape[1] // weight.shape[1]):
+    if x.ndim != 4 or weight.ndim != 4 or 0 in weight.shape or x.shape[1] % weight.shape[1] or weight.shape[0] % (x.shape[1] // weight.shape[1]):
         raise ShapeError(f"deform_conv: expected x (N, C, H, W) and weight (O, C / groups, kh, kw); got {x.shape} and {weight.shape}.")
     kernel, k = weight.shape[2:], math.prod(weight.shape[2:])
     stride, dilation = (per_axis("deform_conv", name, v, 2, 1) for name, v in (("stride", stride), ("dilation", dilation)))

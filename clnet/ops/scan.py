@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ConfigError, ShapeError
+from .. import arguments
+from ..errors import ShapeError
 from ..tensor import Tensor, as_tensor
 from .copy import stack
 from .index import gather
 from .matmul import linear
 from .pointwise import arange, where
-from .recurrent import CELLS, recurrence
+from .recurrent import CELLS, Cell, recurrence
 from .view import reshape, transpose
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -68,8 +69,7 @@ def _hold(valid: Tensor, new: Any, old: Any) -> Any:
 # --- cells: xp (B, gates · H) is x W_ihᵀ + b_ih, h (B, H), w_hh (gates · H, H)
 def rnn_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None, nonlinearity: str = "tanh") -> Tensor:
     """h' = f(xp + h W_hhᵀ + b_hh), f tanh or relu: one product with everything in its epilogue. Paper: Elman 1990."""
-    if nonlinearity not in ("tanh", "relu"):
-        raise ConfigError(f"rnn_cell: expected nonlinearity 'tanh' or 'relu'; got {nonlinearity!r}.")
+    arguments.choice("rnn_cell", "nonlinearity", nonlinearity, ("tanh", "relu"))
     return _cell("rnn_cell", nonlinearity, xp, (h,), w_hh, b_hh)[0]
 
 
@@ -103,15 +103,26 @@ KINDS: dict[Callable[..., Any], str] = {rnn_cell: "tanh", relu_cell: "relu", lst
 
 def _cell(who: str, kind: str, xp: Any, state: Sequence[Any], w_hh: Any, b_hh: Any) -> list[Tensor]:
     """The new state, after checking the shapes."""
-    xp, w_hh, before = as_tensor(xp), as_tensor(w_hh), [as_tensor(s) for s in state]
-    _check_cell(who, CELLS[kind].gates, xp, before[0], w_hh)
+    xp, w_hh = as_tensor(xp), as_tensor(w_hh)
+    before = _states(who, state)
+    _check_cell(who, CELLS[kind], xp.shape, before, w_hh)
     return CELLS[kind].forward(xp, linear(before[0], w_hh, b_hh), before)[: len(before)]
 
 
-def _check_cell(who: str, gates: int, xp: Tensor, h: Tensor, w_hh: Tensor) -> None:
-    size = h.shape[-1]
-    if xp.shape[-1] != gates * size or w_hh.shape != (gates * size, size):
-        raise ShapeError(f"{who}: expected xp (B, {gates}H), h (B, H), w_hh ({gates}H, H); got xp{xp.shape}, h{h.shape}, w_hh{w_hh.shape}.")
+def _states(who: str, state: Any) -> list[Tensor]:
+    if not isinstance(state, (tuple, list)):
+        raise ShapeError(f"{who}: expected the state as a tuple of tensors; got {arguments.shown(state)}.")
+    return [as_tensor(s) for s in state]
+
+
+def _check_cell(who: str, cell: Cell, xp: tuple[int, ...], state: Sequence[Tensor], w_hh: Tensor) -> None:
+    """xp is the shape of one step's."""
+    gates, shapes = cell.gates, [s.shape for s in state]
+    size = w_hh.shape[-1] if w_hh.ndim else 0
+    if len(xp) != 2 or shapes != [(xp[0], size)] * cell.states or (xp[1], w_hh.shape) != (gates * size, (gates * size, size)):
+        names = ("h", "c")[: cell.states]
+        expected, got = ", ".join(f"{n} (B, H)" for n in names), ", ".join(f"{n}{s}" for n, s in zip(names, shapes, strict=False))
+        raise ShapeError(f"{who}: expected xp (B, {gates}H), {expected}, w_hh ({gates}H, H); got xp{xp}, {got}, w_hh{w_hh.shape}.")
 
 
 def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None,
@@ -125,13 +136,15 @@ def recur(cell: Callable[..., Any], x: Any, state: Any, w_ih: Any, w_hh: Any, b_
     x = as_tensor(x)
     if x.ndim != 3:
         raise ShapeError(f"recur: expected x (T, B, in), time first; got {x.shape}.")
+    if not x.shape[0]:
+        raise ShapeError(f"recur: expected a sequence of at least one step; got x (T, B, in) = {x.shape}.")
     if lengths is not None:  # padding may hold anything, NaN too: as 0 it does not reach the gradient of w_ih either
         x = _hold(reshape(valid_steps(as_tensor(lengths), x.shape[0]), (-1,)), reshape(x, (-1, x.shape[2])), None).reshape(x.shape)
     xp, kind = linear(x, w_ih, b_ih), KINDS.get(cell)
     if kind and (lengths is None or _at_the_end(as_tensor(lengths), kind, reverse)):
         several = isinstance(state, (tuple, list))
         before = [as_tensor(s) for s in (state if several else (state,))]
-        _check_cell("recur", CELLS[kind].gates, xp, before[0], as_tensor(w_hh))
+        _check_cell("recur", CELLS[kind], xp.shape[1:], before, as_tensor(w_hh))
         ys, last = recurrence(kind, xp, before, as_tensor(w_hh), b_hh, reverse, lengths)
         return ys, tuple(last) if several else last[0]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import DTypeError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, promote
@@ -132,5 +133,5 @@ def segment_dot(x: Any, y: Any, offsets: Any) -> Tensor:
 
 def segment_spread(v: Any, offsets: Any, size: int) -> Tensor:
     """y[i] = v[k], k the piece of i: a vector of `size` elements. The adjoint of the sum over pieces."""
-    result: Tensor = _segment_spread(as_tensor(v), as_tensor(offsets), size=size)
+    result: Tensor = _segment_spread(as_tensor(v), as_tensor(offsets), size=arguments.integer("segment_spread", "size", size, 0))
     return result

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..errors import DTypeError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, promote
 from ..tensor import Tensor, as_tensor
-from .index import GPU_GROUP, _lanes, _rows, _sizes, _sort_stages, check_indices
+from .index import GPU_GROUP, _lanes, _rows, _sizes, _sort_stages
 from .pointwise import zeros
 
 
@@ -119,11 +120,13 @@ def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Tens
 
     values, row, column (nnz), x (n, batch), y (rows, batch). Equal places add up; every row of y is summed in the order of k.
     The gradient of S stays in its places: dvalues[k] = Σ over the batch of g[row[k]] · x[column[k]]; dx = Sᵀ · g.
-    Raises IndexError for places outside that the host knows of (on the device they are dropped), ShapeError, DTypeError.
+    Raises IndexingError for places outside that the host knows of (on the device they are dropped), ShapeError, DTypeError.
     """
     values, row, column, x = map(as_tensor, (values, row, column, x))
-    check_indices("sparse_matmul", row, rows)
-    check_indices("sparse_matmul", column, x.shape[0])
+    rows = arguments.integer("sparse_matmul", "rows", rows, 0)
+    _checked("sparse_matmul", [values.spec, row.spec, column.spec], [x.spec])
+    arguments.indices("sparse_matmul", row, rows)
+    arguments.indices("sparse_matmul", column, x.shape[0])
     dtype = promote(values.dtype, x.dtype)
     if not values.size:
         return zeros((rows, x.shape[-1]), dtype)

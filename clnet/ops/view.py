@@ -11,17 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from .. import arguments
+from ..errors import ConfigError, ShapeError
 from ..op import Case, view
 from ..spec import Spec, broadcast_shapes
 from ..tensor import Tensor, as_tensor
 
-
-def _ints(values: Any) -> tuple[int, ...]:
-    """reshape(x, 2, 3) and reshape(x, (2, 3)) are the same call."""
-    if len(values) == 1 and not isinstance(values[0], (int, np.integer)):
-        values = tuple(values[0])
-    return tuple(int(v) for v in values)
+Ints = tuple[int, ...]
 
 
 # --- reshape: same elements in row-major order
@@ -61,7 +57,8 @@ _crop = view(
 
 _flip = view(
     "flip", lambda x, *, axes: x, lambda x, *, axes: np.flip(x, axes), lambda g, y, x, *, axes: flip(g, axes),
-    lambda ix, ins, outs, *, axes: (ix.affine([-1 if a in axes else 1 for a in range(len(ins))], [n - 1 if a in axes else 0 for a, n in enumerate(ins)]), []),
+    lambda ix, ins, outs, *, axes: (ix.affine([-1 if a in axes else 1 for a in range(len(ins))],
+                                              [max(n - 1, 0) if a in axes else 0 for a, n in enumerate(ins)]), []),
     lambda: [Case(((3, 4),), dict(axes=(1,))), Case(((3, 4),), dict(axes=(0, 1)))],
     "y[i] = x[n − 1 − i] along the axes")
 
@@ -160,7 +157,7 @@ _diagonal = view(
 # --- what users call
 def reshape(x: Any, *shape: Any) -> Tensor:
     """y = x with a new shape; one axis may be -1. Raises ShapeError when the element counts differ."""
-    x, dims = as_tensor(x), _ints(shape)
+    x, dims = as_tensor(x), arguments.spelled("reshape", "shape", shape)
     if dims.count(-1) == 1:
         rest = -math.prod(dims)
         if rest and x.size % rest == 0:
@@ -169,111 +166,79 @@ def reshape(x: Any, *shape: Any) -> Tensor:
 
 
 def permute(x: Any, *order: Any) -> Tensor:
-    """y = x with its axes in the given order."""
+    """y = x with its axes in the given order. Raises ShapeError for what is none."""
     x = as_tensor(x)
-    dims = tuple(a + x.ndim if a < 0 else a for a in _ints(order)) if order else ()
-    if sorted(dims) != list(range(x.ndim)):
-        raise ShapeError(f"permute: expected an order of {x.ndim} axes for shape {x.shape}; got {dims}.")
+    dims = arguments.order("permute", order, x.shape)
     return x if dims == tuple(range(x.ndim)) else _permute(x, order=dims)
 
 
 def transpose(x: Any, a: int = -2, b: int = -1) -> Tensor:
-    """y = x with two axes swapped."""
+    """y = x with two axes swapped. Raises ShapeError for one that x has not; a vector has no two."""
     x = as_tensor(x)
+    first, second = (arguments.axis("transpose", k, x.ndim) for k in (a, b))
     order = list(range(x.ndim))
-    order[a], order[b] = order[b], order[a]
+    order[first], order[second] = second, first
     return permute(x, order)
 
 
 def expand(x: Any, *shape: Any) -> Tensor:
-    """y repeats x to `shape` by NumPy's broadcasting."""
-    x, dims = as_tensor(x), _ints(shape)
-    if broadcast_shapes("expand", x.shape, dims) != dims:
+    """y repeats x to `shape` by NumPy's broadcasting. Raises ShapeError where x does not broadcast to it."""
+    x, dims = as_tensor(x), arguments.spelled("expand", "shape", shape)
+    if min(dims, default=0) < 0 or broadcast_shapes("expand", x.shape, dims) != dims:
         raise ShapeError(f"expand: expected a shape that {x.shape} broadcasts to; got {dims}.")
     return x if dims == x.shape else _expand(x, shape=dims)
 
 
 def flip(x: Any, axes: Any) -> Tensor:
     """y[i] = x[n − 1 − i] along the axes."""
-    from ..spec import normal_axes
-
     x = as_tensor(x)
-    return _flip(x, axes=normal_axes("flip", axes, x.ndim))
+    return _flip(x, axes=arguments.axes("flip", axes, x.ndim))
 
 
 def pad(x: Any, low: Any, high: Any, inner: Any = None, value: float = 0) -> Tensor:
-    """y = x with `low` elements before, `high` after and `inner` between its own, per axis, all equal to `value`."""
+    """y = x with `low` elements before, `high` after and `inner` between its own, per axis, all equal to `value`.
+
+    Raises ShapeError for amounts that are negative or no integers, DTypeError for a value that the dtype of x cannot hold.
+    """
     x = as_tensor(x)
-    low, high = tuple(int(v) for v in low), tuple(int(v) for v in high)
-    inner = tuple(int(v) for v in inner) if inner is not None else (0,) * x.ndim
-    if not len(low) == len(high) == len(inner) == x.ndim or min((*low, *high, *inner, 0)) < 0:
-        raise ShapeError(f"pad: expected {x.ndim} non-negative amounts per side for shape {x.shape}; got {low}, {high}, {inner}; crop with slices.")
+    low, high, inner = (
+        arguments.integers("pad", name, v, x.ndim, 0, way="; one amount an axis, and slices to crop")
+        for name, v in (("low", low), ("high", high), ("inner", (0,) * x.ndim if inner is None else inner)))
+    value = arguments.number("pad", value, x.dtype)
     return _pad(x, low=low, high=high, inner=inner, value=value) if any((*low, *high, *inner)) else x
 
 
 def windows(x: Any, size: Any, stride: Any = None, dilation: Any = None) -> Tensor:
-    """y[…, o, k] = x[…, o·stride + k·dilation] over the last len(size) axes."""
-    ones = (1,) * len(size)
-    return _windows(as_tensor(x), size=tuple(size), stride=tuple(stride or ones), dilation=tuple(dilation or ones))
+    """y[…, o, k] = x[…, o·stride + k·dilation] over the last axes, as many as `size` has; stride and dilation for all of them, or one each.
+
+    Raises ShapeError where a window is larger than x, ConfigError for sizes, strides or dilations below 1.
+    """
+    x, size = as_tensor(x), _window(size)
+    stride, dilation = (arguments.per_axis("windows", n, 1 if v is None else v, len(size), 1) for n, v in (("stride", stride), ("dilation", dilation)))
+    if len(size) > x.ndim:
+        raise ShapeError(f"windows: expected a window of at most {x.ndim} axes for shape {x.shape}; got {size}.")
+    return _windows(x, size=size, stride=stride, dilation=dilation)
+
+
+def _window(size: Any) -> Ints:
+    whole = arguments.sizes("windows", size, "size", ConfigError)
+    if not whole or min(whole) < 1:
+        raise ConfigError(f"windows: expected a window of at least 1 along one axis or more; got {whole}.")
+    return whole
 
 
 def fold_windows(x: Any, n: Any, size: Any, stride: Any, dilation: Any) -> Tensor:
-    """y[…, h] = Σ over windows o and offsets k with h = o·stride + k·dilation of x[…, o, k]: the adjoint of `windows`."""
+    """y[…, h] = Σ over windows o and offsets k with h = o·stride + k·dilation of x[…, o, k]: the adjoint of `windows`, y (…, *n).
+
+    Raises ShapeError where the windows of x are others than these or reach beyond n, ConfigError for settings below 1.
+    """
     from .reduce import sum
 
-    return sum(_spread(as_tensor(x), n=tuple(n), size=tuple(size), stride=tuple(stride), dilation=tuple(dilation)), tuple(range(-len(size), 0)))
-
-
-def getitem(x: Any, key: Any) -> Tensor:
-    """NumPy's basic indexing (integers, slices, None, ...); one integer array gathers along its axis."""
-    x = as_tensor(x)
-    keys = list(key) if isinstance(key, tuple) else [key]
-    used = sum(k is not None and k is not Ellipsis for k in keys)
-    if used > x.ndim:
-        raise IndexError(f"getitem: expected at most {x.ndim} indices for shape {x.shape}; got {used}.")
-    at = next((i for i, k in enumerate(keys) if k is Ellipsis), len(keys))
-    keys[at : at + 1] = [slice(None)] * (x.ndim - used)
-    arrays = [i for i, k in enumerate(keys) if k is not None and not isinstance(k, (slice, int, np.integer))]
-    if arrays:
-        return _gather_item(x, keys, arrays)
-    start: list[int] = []
-    size: list[int] = []
-    step: list[int] = []
-    flips: list[int] = []
-    shape: list[int] = []
-    axis = 0
-    for k in keys:
-        if k is None:
-            shape.append(1)
-            continue
-        a, m, s = _span(k, x.shape[axis], axis)
-        if s < 0:
-            flips.append(axis)
-            a, s = x.shape[axis] - 1 - a, -s
-        for part, value in zip((start, size, step), (a, m, s), strict=True):
-            part.append(value)
-        if isinstance(k, slice):
-            shape.append(m)
-        axis += 1
-    y = flip(x, flips) if flips else x
-    if tuple(size) != y.shape or any(start) or any(s != 1 for s in step):
-        y = _crop(y, start=tuple(start), size=tuple(size), step=tuple(step))
-    return reshape(y, tuple(shape))
-
-
-def _span(k: Any, n: int, axis: int) -> tuple[int, int, int]:
-    """(start, count, step) of an index or slice on an axis of n."""
-    if isinstance(k, slice):
-        a, b, s = k.indices(n)
-        return a if len(range(a, b, s)) else 0, len(range(a, b, s)), s
-    if not -n <= k < n:
-        raise IndexError(f"getitem: expected an index in [{-n}, {n}) on axis {axis}; got {k}.")
-    return int(k) % n if n else 0, 1, 1
-
-
-def _gather_item(x: Tensor, keys: list[Any], arrays: list[int]) -> Tensor:
-    if len(arrays) != 1 or any(k is not None and not (isinstance(k, slice) and k == slice(None)) for i, k in enumerate(keys) if i != arrays[0]):
-        raise IndexError("getitem: expected one integer array with full slices beside it; index in two steps, or use gather.")
-    from .index import gather
-
-    return gather(x, keys[arrays[0]], axis=arrays[0])
+    x, size = as_tensor(x), _window(size)
+    d = len(size)
+    n = arguments.integers("fold_windows", "n", n, d, 0)
+    stride, dilation = (arguments.per_axis("fold_windows", name, v, d, 1) for name, v in (("stride", stride), ("dilation", dilation)))
+    spans = [(o - 1) * s + t * (k - 1) + 1 if o else 0 for o, k, s, t in zip(x.shape[-2 * d : -d], size, stride, dilation, strict=False)]
+    if x.ndim < 2 * d or x.shape[-d:] != size or any(a > b for a, b in zip(spans, n, strict=True)):
+        raise ShapeError(f"fold_windows: expected x (…, *windows, *{size}) whose windows lie in {n}; got shape {x.shape}.")
+    return sum(_spread(x, n=n, size=size, stride=stride, dilation=dilation), tuple(range(-d, 0)))
