@@ -30,7 +30,7 @@ class PReLU(Layer):
 
     def forward(self, x: Any) -> Any:
         if self.channels == 1:
-            return F.where(x > 0, x, self.slope * x)
+            return F.where(x > 0, x, F.reshape(self.slope, ()) * x)
         if x.ndim < 2 or x.shape[1] != self.channels:
             raise ShapeError(f"PReLU(channels={self.channels}): expected x (N, {self.channels}, ...); got {x.shape}.")
         return F.where(x > 0, x, F.reshape(self.slope, (1, self.channels, *(1,) * (x.ndim - 2))) * x)

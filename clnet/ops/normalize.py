@@ -249,7 +249,7 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -
     Forward is one row kernel, dx with the partial sums of (dγ, dβ) another; what follows y or dx (activation, residual) melts into it.
     Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
     """
-    x, eps = as_tensor(x), _eps("layer_norm", eps)
+    x, eps = as_tensor(x), arguments.real("layer_norm", "eps", eps, 0)
     given = [as_tensor(p) for p in (gamma, beta) if p is not None]
     shape = given[0].shape if given else x.shape[-1:]
     _check_trailing("layer_norm", x, shape)
@@ -259,10 +259,6 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -
     else:
         y = _layer_norm(rows, _vector(gamma, 1, rows), _vector(beta, 0, rows), eps=eps)
     return reshape(y, x.shape)
-
-
-def _eps(who: str, eps: Any) -> float:
-    return arguments.real(who, "eps", eps, 0)
 
 
 def _vector(p: Any, default: int, rows: Tensor) -> Tensor:
@@ -328,7 +324,7 @@ def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
     Forward is one row kernel, dx with the partial sums of dγ another.
     Paper: Zhang, Sennrich 2019, arXiv:1910.07467.
     """
-    x, eps = as_tensor(x), _eps("rms_norm", eps)
+    x, eps = as_tensor(x), arguments.real("rms_norm", "eps", eps, 0)
     shape = x.shape[-1:] if gamma is None else as_tensor(gamma).shape
     _check_trailing("rms_norm", x, shape)
     rows = reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape)))
@@ -351,7 +347,7 @@ def _affine(y: Tensor, gamma: Any, beta: Any, axis: int) -> Tensor:
 
 def batch_norm(x: Any, gamma: Any = None, beta: Any = None, mean: Any = None, var: Any = None, eps: float = 1e-5, axis: int = 1) -> Tensor:
     """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's."""
-    x, eps = as_tensor(x), _eps("batch_norm", eps)
+    x, eps = as_tensor(x), arguments.real("batch_norm", "eps", eps, 0)
     axis = arguments.axis("batch_norm", axis, x.ndim)
     if mean is None or var is None:
         raise ConfigError("batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
@@ -366,7 +362,7 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
     Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
     """
-    x, eps = as_tensor(x), _eps("batch_norm_train", eps)
+    x, eps = as_tensor(x), arguments.real("batch_norm_train", "eps", eps, 0)
     axis = arguments.axis("batch_norm_train", axis, x.ndim)
     axes = tuple(a for a in range(x.ndim) if a != axis)
     n = math.prod(x.shape[a] for a in axes)
@@ -388,7 +384,7 @@ def group_norm(x: Any, num_groups: int, gamma: Any = None, beta: Any = None, eps
     x, num_groups = as_tensor(x), arguments.integer("group_norm", "num_groups", num_groups, 1)
     if x.ndim < 2 or x.shape[1] % num_groups:
         raise ShapeError(f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
-    eps = _eps("group_norm", eps)
+    eps = arguments.real("group_norm", "eps", eps, 0)
     rows = reshape(x, (x.shape[0] * num_groups, math.prod(x.shape[1:]) // num_groups))
     return _affine(reshape(_standardize(rows, axes=(1,), eps=eps), x.shape), gamma, beta, 1)
 

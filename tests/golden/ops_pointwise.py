@@ -54,6 +54,7 @@ RULES = {
     "hard_swish": lambda x: x * F.relu6(x + 3) / 6,  # PyTorch's own have 1/6 in float32 even for float64
     "gelu_gradient": slope(F.gelu), "gelu_tanh_gradient": slope(lambda x: F.gelu(x, approximate="tanh")), "swish_gradient": slope(F.silu),
     "clip": lambda x, low, high: torch.clamp(x, low, high), "hard_clip": lambda x, a, b: torch.where(x <= a, a, torch.minimum(x, b)),
+    "clip_low": by("numpy")(lambda x, y: np.clip(x, y, None)), "clip_high": by("numpy")(lambda x, y: np.clip(x, None, y)),
     "detach": lambda x: x.detach(), "cast": cast, "invert": torch.bitwise_not, "shift_left": torch.bitwise_left_shift,
     "shift_right": torch.bitwise_right_shift, "mul_high": mul_high, "binary_cross_entropy_with_logits": bce,
     "custom": lambda x, function, backward: x**3,  # what its examples give; that the given gradient is taken is a property
@@ -82,7 +83,7 @@ MORE = {
     "shift_left": [More([SIGNED, np.arange(8, dtype=np.int32)])], "mul_high": [More([WORDS[:, None], WORDS[None]])],
     "cast": [More([LINE], dict(dtype="int32")), More([LINE * 1001], dict(dtype="bfloat16")), More([SIGNED], dict(dtype="float32")),
              More([np.abs(SIGNED)], dict(dtype="bool"))],
-    "clip": [More([LINE], dict(low=-1.25, high=2.75))], "leaky_relu": [More([LINE, np.float32(0.2)], slopes=False)],
+    "clip": [More([LINE], dict(low=-1.25, high=2.75))], **{n: [More([LEFT, RIGHT]), More([ODD[:, None], ODD[None]])] for n in ("clip_low", "clip_high")}, "leaky_relu": [More([LINE, np.float32(0.2)], slopes=False)],
     "hard_clip": [More([LINE, np.float32(-1.25), np.float32(2.75)])],
     "binary_cross_entropy_with_logits": [More([LINE[:, None], np.array([0, 0.25, 1], np.float32)])],
     **{n: [More([np.cos(LINE).astype(np.float32), LINE])] for n in ("gelu_gradient", "gelu_tanh_gradient", "swish_gradient")},

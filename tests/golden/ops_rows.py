@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from rules import More, pulled
+from rules import More, by, pulled
 
 aten = torch.ops.aten
 
@@ -89,7 +89,18 @@ def lstm_cell(xp: Any, h: Any, c: Any, w_hh: Any) -> Any:
     return torch.lstm_cell(xp, (h, c), torch.eye(xp.shape[-1]).double(), w_hh)
 
 
+@by("numpy")
+def prod_gradient(g: Any, x: Any, axes: Any) -> Any:
+    """Each element's product of all others along the axes, one by one."""
+    kept = [a for a in range(x.ndim) if a not in axes]
+    lines = np.transpose(x, (*kept, *axes)).reshape(-1, int(np.prod([x.shape[a] for a in axes])))
+    others = np.array([[np.prod(np.delete(line, i).astype(np.float64)) for i in range(len(line))] for line in lines])
+    order = np.argsort((*kept, *axes))
+    return g * np.transpose(others.reshape([x.shape[a] for a in (*kept, *axes)]), order)
+
+
 RULES = {
+    "prod_gradient": prod_gradient,
     "sum": lambda x, axes: torch.sum(x, tuple(axes), keepdim=True), "max": _single(lambda x, a: torch.max(x, a).values),
     "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax), "argmin": _single(torch.argmin),
     "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
@@ -118,6 +129,7 @@ TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
 MORE = {
     **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
     "prod": [More([np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
+    "prod_gradient": [More([np.float32([[1], [-2], [0.5]]), np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
     "rnn_cell": [More([draw(3, 4), draw(3, 4), draw(4, 4), draw(4)], dict(nonlinearity="relu"), "scan.rnn_cell")],
     "gru_cell": [More([draw(3, 12), draw(3, 4), draw(12, 4), draw(12)], {}, "scan.gru_cell")],
 }
