@@ -109,15 +109,15 @@ def spelled(who: str, name: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     return integers(who, name, values)
 
 
-def per_axis(who: str, name: str, value: Any, d: int, least: int) -> tuple[int, ...]:
-    """An integer for all of d spatial axes, or one each. Raises ConfigError for a wrong count or one below `least`."""
+def per_axis(who: str, name: str, value: Any, d: int, least: int, error: Error = ConfigError) -> tuple[int, ...]:
+    """An integer for all of d spatial axes, or one each. Raises `error` for a wrong count or one below `least`."""
     if (n := whole(value)) is not None:
         values: tuple[Any, ...] | None = (n,) * d
     else:
         values = _listed(value)
         values = None if values is None else tuple(map(whole, values))
     if values is None or len(values) != d or any(v is None or v < least for v in values):
-        raise ConfigError(f"{who}: expected {name} to be an integer of at least {least}, or {d} of them; got {shown(value)}; one per spatial axis.")
+        raise error(f"{who}: expected {name} to be an integer of at least {least}, or {d} of them; got {shown(value)}; one per spatial axis.")
     return values
 
 
@@ -155,13 +155,12 @@ def order(who: str, values: tuple[Any, ...], of: tuple[int, ...]) -> tuple[int, 
 
 
 # --- numbers
-def real(who: str, name: str, value: Any, least: float = -math.inf, above: float = -math.inf, most: float = math.inf) -> float:
-    """A finite number in [least, most] and greater than `above`. Raises ConfigError."""
+def real(who: str, name: str, value: Any, least: float = -math.inf, above: float = -math.inf, most: float = math.inf, way: str = "") -> float:
+    """A finite number in [least, most] and greater than `above`. Raises ConfigError, which names the `way` out."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and math.isfinite(value)
     if not good or not (least <= value <= most and value > above):
-        floor = f" greater than {above:g}" if above > -math.inf else f" of at least {least:g}" if least > -math.inf else ""
-        floor += f"{' and' if floor else ' of'} at most {most:g}" if most < math.inf else ""
-        raise ConfigError(f"{who}: expected {name} to be a finite number{floor}; got {shown(value)}.")
+        span = [f"{sign} {end:g}" for sign, end in ((">", above), ("≥", least), ("≤", most)) if math.isfinite(end)]
+        raise ConfigError(f"{who}: expected {name} {' and '.join(span) or 'to be finite'}; got {shown(value)}{way}.")
     return float(value)
 
 

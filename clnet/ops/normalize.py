@@ -107,7 +107,7 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) 
     Raises ConfigError for a temperature that is not positive, ShapeError for an axis that x lacks.
     """
     x = as_tensor(x)
-    temperature = arguments.real("softmax", "temperature (small values sharpen, argmax is the limit)", temperature, above=0)
+    temperature = arguments.real("softmax", "temperature", temperature, above=0, way="; small values sharpen, argmax is the limit")
     x = x if temperature == 1.0 else x * (1.0 / temperature)
     return _softmax(masked(x, mask), axis=_axis("softmax", x, axis))
 

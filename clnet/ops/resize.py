@@ -208,7 +208,7 @@ def _image(who: str, x: Any, size: Any) -> tuple[Tensor, tuple[int, ...]]:
     if d < 1 or 0 in x.shape[2:]:
         raise ShapeError(f"{who}: expected x (N, C, *S), S not empty; got {x.shape}.")
     accept(who, "float", [x.spec])
-    return x, per_axis(who, "size", size, d, 1)
+    return x, per_axis(who, "size", size, d, 1, ShapeError)
 
 
 # --- what users call

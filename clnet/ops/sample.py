@@ -85,13 +85,13 @@ def _affine_grid(theta: Any, *, size: Any, align_corners: bool = False) -> Any:
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
     """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image
 
-    theta (N, 2, 3), size (H, W) -> (N, H, W, 2), what grid_sample reads. align_corners as there. Raises ShapeError, ConfigError.
+    theta (N, 2, 3), size (H, W) -> (N, H, W, 2), what grid_sample reads. align_corners as there. Raises ShapeError.
     Paper: Jaderberg et al. 2015, arXiv:1506.02025.
     """
     theta = as_tensor(theta)
     if theta.ndim != 3 or theta.shape[1:] != (2, 3):
         raise ShapeError(f"affine_grid: expected theta (N, 2, 3); got {theta.shape}.")
-    grid: Tensor = _affine_grid(theta, size=per_axis("affine_grid", "size", size, 2, 1), align_corners=bool(align_corners))
+    grid: Tensor = _affine_grid(theta, size=per_axis("affine_grid", "size", size, 2, 1, ShapeError), align_corners=bool(align_corners))
     return grid
 
 
