@@ -21,11 +21,9 @@ import numpy as np
 
 from .errors import ClnetError, ConfigError, DTypeError, IndexingError, ShapeError
 from .names import ending
-from .spec import FLOATS, INTS
+from .spec import FLOATS, RANGES
 
 Error = type[ClnetError]
-
-RANGES = {d: (0, (1 << int(d[4:])) - 1) if d[0] == "u" else (-(1 << int(d[3:]) - 1), (1 << int(d[3:]) - 1) - 1) for d in INTS} | {"bool": (0, 1)}
 
 
 def shown(value: Any) -> str:

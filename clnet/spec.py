@@ -16,6 +16,8 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 NARROW = ("float16", "bfloat16")  # storage types: kernels compute them in float32
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = ("bool", *INTS, *FLOATS)
+# What integers can be.
+RANGES = {d: (0, (1 << int(d[4:])) - 1) if d[0] == "u" else (-(1 << int(d[3:]) - 1), (1 << int(d[3:]) - 1) - 1) for d in INTS} | {"bool": (0, 1)}
 
 # What an op may be given, by the word its declaration uses.
 ACCEPTS = {"any": DTYPES, "number": INTS + FLOATS, "float": FLOATS, "int": INTS, "bits": ("bool", *INTS), "bool": ("bool",)}

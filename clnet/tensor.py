@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .arguments import RANGES, number
+from .arguments import number
 from .autocast import narrowed
 from .errors import ShapeError, UseError
 from .names import lacking
 from .op import OPS, Op
 from .precision import autocast, stored_dtype
-from .spec import INTS, Spec, dtype_name, np_dtype, promote
+from .spec import RANGES, Spec, dtype_name, np_dtype, promote
 from .values import meant, text, unchanging
+from .weak import BELOW, beyond, decided, holding, weak
 
 Node = TypeVar("Node")
 
@@ -223,21 +224,9 @@ def as_tensor(x: Any, like: str | None = None, who: str = "constant") -> Tensor:
     if isinstance(x, Operators):
         return x.tensor  # type: ignore[attr-defined,no-any-return]
     if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic):
-        dtype = _weak(x, like)
+        dtype = weak(x, like)
         return constant(x if type(x) is float else number(who, x, dtype), dtype)
     return tensor(x)
-
-
-def _weak(x: Any, like: str | None) -> str:
-    if isinstance(x, bool):
-        return "bool"
-    if isinstance(x, float):
-        if like is None or like == "bool":
-            return "float32"
-        return like if like not in RANGES else promote(like, "float16") if like in ("int8", "uint8") else "float64"
-    if like is not None and like != "bool":
-        return like
-    return next((d for d in ("int32", "int64", "uint64") if RANGES[d][0] <= x <= RANGES[d][1]), "int64")
 
 
 def constant(value: Any, dtype: str = "float32", shape: tuple[int, ...] = ()) -> Tensor:
@@ -253,39 +242,12 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     like = promote(*known) if 0 < len(known) < len(inputs) else None
     if like and op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
         like = promote(*known[1:])
-    if like in RANGES and (op.name in BELOW or op.name == "where") and any(_beyond(i, like) for i in inputs):
+    if like in RANGES and any(beyond(i, like) for i in inputs):
         if op.name in BELOW:
-            return _decided(op.name, inputs, like)
-        like = _holding(like, inputs)
+            return constant(decided(op.name, inputs, like), "bool", as_tensor(inputs[beyond(inputs[0], like)]).shape)
+        like = holding(like, inputs) if op.name == "where" and like != "bool" else like
     tensors = tuple(as_tensor(i, like, op.name) for i in inputs)
     return narrowed(op, tensors, attrs, dtype, record_as_given) if (dtype := stored_dtype()) else record_as_given(op, tensors, attrs)
-
-
-# Comparisons, and what each says of integers and a number below all that their dtype can hold.
-BELOW = {"less": False, "less_equal": False, "greater": True, "greater_equal": True, "equal": False, "not_equal": True}
-
-
-def _beyond(x: Any, dtype: str) -> bool:
-    """Whether x is a Python integer outside of an integer dtype."""
-    return type(x) is int and not RANGES[dtype][0] <= x <= RANGES[dtype][1]
-
-
-def _decided(name: str, inputs: tuple[Any, ...], dtype: str) -> Tensor:
-    """A comparison of integers with a number that their dtype cannot hold: the same for all of them, whatever they are (as in NumPy)."""
-    number_first = _beyond(inputs[0], dtype)
-    t, x = as_tensor(inputs[number_first]), inputs[not number_first]
-    above = (x > 0) != number_first
-    truth = BELOW[name] if name in ("equal", "not_equal") else BELOW[name] != above
-    return constant(truth, "bool", t.shape)
-
-
-def _holding(dtype: str, numbers: tuple[Any, ...]) -> str:
-    """The narrowest integer dtype that holds `dtype` and the Python integers among `numbers`; `dtype` itself where none does."""
-    for other in sorted(INTS, key=lambda d: np_dtype(d).itemsize):
-        wide = promote(dtype, other)
-        if wide in RANGES and not any(_beyond(n, wide) for n in numbers):
-            return wide
-    return dtype
 
 
 def record_as_given(op: Op, tensors: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
