@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from dataclasses import fields
 from importlib import metadata
+from pathlib import Path
 
 from .engine.device import Device, devices, failures, select
 from .engine.folders import cache_root
-from .engine.pocl import cpu_flags, library, misnamed
+from .engine.pocl import Mend, cpu_flags, library, misnamed
 from .engine.program import ProgramCache
 from .engine.runtimes import prepare
 from .engine.self_test import Check
 from .engine.self_test import self_test as _self_test
 from .engine.store import Store
 from .errors import ClnetError, NoDeviceError
+from .show import plural, size
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
 VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
@@ -25,7 +28,6 @@ NVIDIA_CURE = (
 )
 AMD_CURE = "there is an AMD GPU without OpenCL: apt install rocm-opencl-runtime"
 GPU_NODES = (("/dev/nvidiactl", "nvidia", NVIDIA_CURE), ("/dev/kfd", "amd", AMD_CURE))
-MIB = 1 << 20
 
 
 def self_test(device: Device | str | None = None) -> list[Check]:
@@ -65,33 +67,67 @@ def _runtimes() -> str:
     lines.append(f"  vendor list: {found.folder or 'the loader’s own'}")
     if (bundled := library()) is not None:
         lines.append(f"  pocl.icd: from {bundled}")
-    mend = found.pocl
-    change = f"answers {mend.now!r} in place of {mend.was!r}" if mend.done else "not mended"
-    lines.append(f"  PoCL: {change}; {mend.reason}")
+    lines.append(f"  PoCL: {_pocl(found.pocl)}")
     return "\n".join([*lines, *(f"  note: {note}" for note in found.notes), *(f"  failed: {f}" for f in failures())])
+
+
+def _pocl(mend: Mend) -> str:
+    """What was done about the processor's name that PoCL goes by, what follows from it, and what is left to do."""
+    if mend.done:
+        return (f"compiles for {mend.now!r} here, not for {mend.was or 'no name'!r} as it would by itself ({mend.reason}). "
+                "Its kernels are right and fast this way; nothing to do.")
+    if misnamed(mend.now, cpu_flags()):
+        return f"goes by {mend.now!r}, so it is slow here or cannot run ({mend.reason}); see below."
+    return f"as it is ({mend.reason}); nothing to do."
+
+
+def driver(device: Device) -> str:
+    """The platform with its driver; of the host, the version of NumPy."""
+    return f"NumPy {device.driver}" if device.is_host else f"{device.platform}, driver {device.driver}"
+
+
+def show_devices(json_file: Path | None = None) -> int:
+    """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file ("-": to standard output)."""
+    from .workbench import terminal
+
+    found = devices()
+    if json_file is not None:
+        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found], json_file)
+    if json_file == terminal.STDOUT:
+        return 0
+    chosen, why = select()
+    rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen), "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
+             "kind": d.kind, "units": d.compute_units, "memory": size(d.global_memory)} for k, d in enumerate(found)]
+    terminal.table(rows, less=("#", "memory", "units", "kind"), whole="`clnet doctor` says all")
+    terminal.say(f"* chosen: {why}")
+    return 0
 
 
 def _devices() -> str:
     lines = ["Devices"]
     for index, device in enumerate(devices()):
-        lines.append(f"  {index}: {device.key}: {device.name} ({device.platform}, driver {device.driver})")
+        lines.append(f"  {index}: {device.key}: {'the host, by ' if device.is_host else device.name + ', '}{driver(device)}")
         if not device.is_host:
             yes = [name for name in ("fp64", "fp16", "subgroups", "inline_ptx") if getattr(device, name)]
             yes.append("tensor cores" if device.ampere else "no tensor cores that clnet uses: every precision runs as fp32")
             lines.append(
                 f"     {device.kind}, {device.compute_units} compute units, vectors of {device.vector_width}, "
-                f"{device.global_memory // MIB} MiB ({device.max_alloc // MIB} a buffer), "
-                f"{device.local_memory // 1024} KiB local, work-groups to {device.max_work_group}; {', '.join(yes)}"
+                f"{size(device.global_memory)} ({size(device.max_alloc)} a buffer), "
+                f"{size(device.local_memory)} local, work-groups to {device.max_work_group}; {', '.join(yes)}"
             )
             lines.append(f"     {device.version}")
     return "\n".join(lines)
 
 
+def cache_line(store: Store) -> str:
+    """Where compiled programs are kept, how many, how much of the disk they take."""
+    entries = store.entries()
+    state = store.problem or f"{plural(len(entries), 'program')}, {size(sum(path.stat().st_size for path in entries))}"
+    return f"Program cache {store.folder}: {state}"
+
+
 def _cache() -> str:
-    store = Store(cache_root() / "programs")
-    size = sum(path.stat().st_size for path in store.entries())
-    state = store.problem or f"{len(store.entries())} programs, {size / MIB:.1f} MiB"
-    lines = [f"Program cache {store.folder}: {state}"]
+    lines = [cache_line(Store(cache_root() / "programs"))]
     for cache in ProgramCache.living():
         c = cache.counters()
         lines.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Annotated, Any
 
 import pydantic
@@ -96,12 +97,22 @@ def of_family(family: type[Configured]) -> dict[str, Any]:
 
 
 def document(name: str = "") -> dict[str, Any]:
-    """One file: every registered class under "$defs", and at the top any layer (a model is one), or the class `name`. Raises ConfigError."""
+    """One file: at the top any layer (a model is one), under "$defs" every class; or the class `name` with those that may stand in it. Raises ConfigError."""
     from . import losses, model, optimizers  # importing registers  # noqa: F401
 
     defs: dict[str, Any] = {}
     for family in (f for f in Configured.families if f.registry):
         defs[family.__name__] = of_family(family)
         defs |= {c.__name__: c.schema() for c in family.registry.values()}
-    top = Configured.lookup(name).__name__ if name else "Layer"
-    return {"$schema": DRAFT, "title": f"clnet {name or 'model'}", "$ref": f"#/$defs/{top}", "$defs": defs}
+    top = Configured.lookup(name, "schema").__name__ if name else "Layer"
+    return {"$schema": DRAFT, "title": f"clnet {name or 'model'}", "$ref": f"#/$defs/{top}", "$defs": _reached(defs, top) if name else defs}
+
+
+def _reached(defs: dict[str, Any], top: str) -> dict[str, Any]:
+    """Those definitions that `top` refers to, directly or through others; itself first."""
+    found, todo = {}, [top]
+    for name in todo:
+        if name not in found:
+            found[name] = defs[name]
+            todo += re.findall(r'"#/\$defs/(\w+)"', json.dumps(defs[name]))
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, ForkedEngineError, NoDeviceError
+from ..names import ending
 from ..names import guide as _guide
 from ..show import Shown, Table, size
 from .faults import translated
@@ -372,7 +373,7 @@ def _match(spec: str, who: str) -> Device:
     there = "; ".join(f"{index}: {device}" for index, device in enumerate(found))
     raise NoDeviceError(
         f"{who}: expected one of [{there}], got {spec!r}; "
-        "take a key, an index or a part of a name from this list, or run `clnet doctor`."
+        f"take a key, an index or a part of a name from this list, or run `clnet doctor`{ending(spec, [d.key for d in found])}"
     )
 
 _guide(__name__)

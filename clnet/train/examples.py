@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def digits_model(kind: str, seed: int = 0) -> Sequential:
 
 @dataclass
 class Result:
-    """What came of a training: accuracy and loss on the test images, seconds in all and per epoch after the first, where it ran."""
+    """What came of a training: accuracy and loss on the test images (NaN before the first step), seconds in all and per epoch after the first, where it ran."""
 
     kind: str
     device: str
@@ -91,21 +92,22 @@ class Result:
 
 
 def train_digits(kind: str = "mlp", epochs: int | None = None, device: Any = None, seed: int = 0, verbose: bool = False, precision: str | None = None,
-                 **fit: Any) -> Result:
+                 lr: float | None = None, batch_size: int = BATCH, **fit: Any) -> Result:
     """Trains one of the networks on the digits: 80 % of them, chosen by a fixed seed; the rest is the test. Other arguments go to `fit`.
 
     device   anything `clnet.use` takes; None: the one in use
+    epochs, lr   None: the network's own; lr is the rate at first, a cosine takes it to 0
     """
     with on(device if device is not None else current()) as engine:
         train, test = data.load("digits").split(0.2, 0)
         model = digits_model(kind, seed)
         epochs = EPOCHS[kind] if epochs is None else epochs
-        schedule = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // BATCH), lr=RATE[kind])
+        schedule = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // batch_size), lr=RATE[kind] if lr is None else lr)
         trainer = Trainer(model, CrossEntropyLoss(), AdamW(lr=schedule, weight_decay=DECAY), precision=precision)
         started = time.perf_counter()
-        history = trainer.fit(train, epochs, BATCH, test, seed=seed, verbose=verbose, **fit)
+        history = trainer.fit(train, epochs, batch_size, test, seed=seed, verbose=verbose, **fit)
         seconds = time.perf_counter() - started
-        found = trainer.evaluate(test)
+        found = trainer.evaluate(test) if history.steps else {"accuracy": math.nan, "loss": math.nan}  # an untrained network says nothing
         later = history.rows[1:] or history.rows
         rate = len(train) * len(later) / sum(r["seconds"] for r in later) if later else 0.0
         return Result(kind, str(engine), found["accuracy"], found["loss"], TARGET[kind], seconds, rate, sum(p.size for p in model.parameters()),

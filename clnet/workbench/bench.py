@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,10 +11,11 @@ from typing import Any
 
 from ..engine import peak
 from ..errors import ConfigError
-from . import bench_before, peers
+from ..names import ending
+from . import bench_before, peers, terminal
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
-from .bench_row import Row, as_dicts, command, markdown, roof
+from .bench_row import Row, as_dicts, command, markdown, roof, sections
 
 __all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "iterate", "main", "markdown", "pictures", "run", "works"]
 
@@ -104,14 +103,12 @@ def run(engine: Any, suite: str = "all", *, quick: bool = False, only: str = "",
 
 def iterate(engine: Any, suite: str, *, quick: bool, only: str, precision: str = "", progress: bool = True) -> Iterator[list[Row]]:
     """The rows of one work after the other."""
-    from tqdm.auto import tqdm
-
     todo = works(suite, quick, only, engine.device.kind == "gpu", precision)
     torch = peers.torch_for(engine.device)
     # tinygrad compiles for half a minute.
     tinygrad = peers.tinygrad_for(engine.device) if any(getattr(w, "tinygrad", None) for w in todo) and not quick and hasattr(engine, "pool") else ""
     roof = peak.measure(engine) if hasattr(engine, "pool") and todo else None
-    with peers.equal_threads(engine.device, torch) as threads, tqdm(todo, desc=f"bench {engine.device.key}", disable=not progress) as bar:
+    with peers.equal_threads(engine.device, torch) as threads, terminal.bar(todo, desc=f"bench {engine.device.key}", progress=progress) as bar:
         setting = Setting(engine, torch or "not installed", tinygrad, quick, threads, roof)
         for work in bar:
             bar.set_postfix_str(work.name[:32].ljust(32))
@@ -157,18 +154,17 @@ def _peers(rows: Sequence[Row]) -> str:
 
 def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None, plots: Path | None = None,
          report_file: Path | None = None, precision: str = "", before: Path | None = None) -> int:
-    """Prints the tables, writes JSON, pictures and the report. Exit status 1 if a work failed or none matched."""
+    """Prints the tables, writes JSON, pictures and the report. Exit status 1 if a work failed; ConfigError if there is none of the name."""
     earlier = bench_before.read(before) if before else None
     warning = busy()
     rows = run(engine, suite, quick=quick, only=only, precision=precision)
     if not rows:
-        print(f"bench: no work's name contains {only!r}", file=sys.stderr)
-        return 1
+        names = [n for w in works(suite, gpu=engine.device.kind == "gpu", precision=precision) for n in (w.name, *w.name.split())]
+        raise ConfigError(f"bench: expected --only with a part of the name of a work of --suite {suite}; got {only!r}{ending(only, names)}")
     body = "\n\n".join([markdown(rows), *([] if earlier is None else [bench_before.markdown(rows, earlier)])])
-    print("\n\n".join(filter(None, [warning, body])))
+    show(rows, earlier, warning)
     if json_file:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text("[\n" + ",\n".join(json.dumps(r) for r in as_dicts(rows)) + "\n]\n", encoding="utf-8")
+        terminal.save_json(as_dicts(rows), json_file)
     folder = plots or (report_file.parent if report_file else None)
     if folder:
         _draw(rows, folder)
@@ -177,6 +173,19 @@ def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_f
                         "--plots": plots, "--report": report_file, "--device": engine.device.key})
         report_file.write_text(report(rows, engine.device, made, Path(os.path.relpath(folder, report_file.parent)), body, warning), encoding="utf-8")
     return int(any(r.failed for r in rows))
+
+
+LESS = ("tuning", "threads", "arithmetic", "device", "suite", "kernels' MB", "GB/s", "GFLOP/s", "peak MB", "launches", "share", "spread")
+
+
+def show(rows: Sequence[Row], earlier: list[dict[str, Any]] | None = None, warning: str = "") -> None:
+    """The tables in the terminal."""
+    found = [*sections(rows), *([] if earlier is None else [("Before and now", bench_before.LEGEND, bench_before.lines(rows, earlier))])]
+    for title, legend, some in found:
+        terminal.table(some, title=title, less=LESS, notes="note", by="work", whole="all of it: --json FILE, --report FILE.md")
+        terminal.say(legend + "\n", "dim")
+    if warning:
+        terminal.say(warning, "bold yellow")
 
 
 def _draw(rows: Sequence[Row], folder: Path) -> None:

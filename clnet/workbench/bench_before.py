@@ -23,6 +23,11 @@ def read(path: Path) -> Rows:
 
 def markdown(rows: Sequence[Row], earlier: Rows) -> str:
     """A table of the works that both runs timed on the same device."""
+    return f"### Before and now\n\n{LEGEND}\n\n{tables.markdown(lines(rows, earlier))}"
+
+
+def lines(rows: Sequence[Row], earlier: Rows) -> Rows:
+    """The rows of that table."""
     old = {(r["work"], r["device"], r["peer"]): r for r in earlier if r["ours_ms"]}
     before = {(work, device): r["ours_ms"] for (work, device, _), r in old.items()}
     now = {(r.work, r.device): r for r in rows if r.ours_ms and (r.work, r.device) in before}
@@ -31,7 +36,7 @@ def markdown(rows: Sequence[Row], earlier: Rows) -> str:
         then = old.get((r.work, r.device, r.peer))
         if r.peer_ms and then and then["peer_ms"]:
             peers[r.work, r.device].append(then["peer_ms"] / r.peer_ms)
-    return f"### Before and now\n\n{LEGEND}\n\n{tables.markdown(_line(r, before[at], peers[at]) for at, r in now.items())}"
+    return [_line(r, before[at], peers[at]) for at, r in now.items()]
 
 
 def _line(r: Row, before: float, peers: Sequence[float]) -> dict[str, Any]:

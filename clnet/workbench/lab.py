@@ -7,6 +7,7 @@ import ipaddress
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,16 +16,34 @@ from pathlib import Path
 from ..errors import ConfigError, DataError
 
 COPY = Path("clnet-notebooks")
+GRACE = 20.0  # [s] that the server has to end its kernels
 
 
-def main(ip: str, port: int = 0, *, browser: bool = True) -> int:
-    """Starts the server and waits for it; its exit status."""
+def main(ip: str, port: int = 0, *, browser: bool = True, verbose: bool = False) -> int:
+    """Starts the server and waits for it; its exit status. `verbose`: with the server's log, which else is of errors only."""
     check(ip)
-    command = arguments(ip, port := port or free_port(ip), notebooks(), browser=browser)
+    command = arguments(ip, port := port or free_port(ip), folder := notebooks(), browser=browser, verbose=verbose)
     # Through the environment: a command line can be read by every user of the machine. JupyterLab hides the token in its own log.
     token = secrets.token_urlsafe(24)
     print(f"JupyterLab: http://{ip}:{port}/lab?token={token}", flush=True)
-    return subprocess.call(command, env=os.environ | {"JUPYTER_TOKEN": token})
+    print(f"notebooks in {folder.resolve()}; Ctrl-C ends the server", flush=True)
+    return _serve(command, os.environ | {"JUPYTER_TOKEN": token})
+
+
+def _serve(command: list[str], environment: dict[str, str]) -> int:
+    """Runs the server until it ends, or until Ctrl-C, which is its usual end: 0. It ends with this process, its kernels with it."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
+    # In a session of its own it does not hear Ctrl-C: it would ask whether that was meant.
+    with subprocess.Popen(command, env=environment, start_new_session=True) as server:
+        try:
+            return server.wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            server.terminate()
+            server.wait(GRACE)
 
 
 def check(ip: str) -> None:
@@ -35,10 +54,11 @@ def check(ip: str) -> None:
         raise ConfigError("lab: expected JupyterLab; it is not installed; pip install jupyterlab.")
 
 
-def arguments(ip: str, port: int, folder: Path, *, browser: bool = True) -> list[str]:
+def arguments(ip: str, port: int, folder: Path, *, browser: bool = True, verbose: bool = False) -> list[str]:
     """The command line."""
     options = {"ServerApp.port": port, "ServerApp.port_retries": 0,
                "ServerApp.root_dir": folder.resolve(), "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate", "LabApp.news_url": None}
+    options |= {} if verbose else {"Application.log_level": "ERROR"}
     flags = [] if browser else ["--no-browser"]
     if getattr(os, "geteuid", lambda: 1)() == 0:
         flags.append("--allow-root")  # containers; the server listens on this machine only, behind a token

@@ -16,11 +16,13 @@ from ..autodiff import gradients
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
 from ..model import Sequential
+from ..names import ending
 from ..show import Table
 from ..spec import is_float, np_dtype
 from ..state import Parameter, capture
 from ..tensor import Tensor, tensor
-from . import checks, plots, probe, registry, tables
+from ..train.examples import MODELS
+from . import catalog, checks, plots, probe, registry, tables, terminal
 from .marks import Mark
 
 Array = np.ndarray[Any, Any]
@@ -198,16 +200,24 @@ def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
 # --- what is compared
 def resolve(what: str, shape: Sequence[int] | None = None) -> tuple[Layer, list[Array]]:
     """A model and inputs for it: "digits-cnn" (mlp, lstm, transformer), a layer's name, or a JSON file. ConfigError otherwise."""
-    if what.startswith("digits-"):
+    if what.removeprefix("digits-") in MODELS and what.startswith("digits-"):
         return digits(what.removeprefix("digits-"))
     if what.endswith(".json"):
         return _from_json(Path(what), shape)
     subject = registry.find(what, ["layer"])
     if subject is None:
-        raise ConfigError(f"parity: expected digits-cnn, the name of a layer or a .json file; got {what!r}; `clnet status` lists the layers.")
+        names = [*(f"digits-{m}" for m in MODELS), *(s.name for s in registry.subjects(["layer"]))]
+        raise ConfigError(f"parity: expected digits-cnn, the name of a layer or a .json file; got {what!r}{_hint(what, names)}")
     if not subject.thing.examples:
         raise ConfigError(f"parity: expected a layer with an example; got {subject.name}, which has none; write it as a .json model and pass --shape.")
     return registry.make_layer(subject.thing)
+
+
+def _hint(what: str, names: list[str]) -> str:
+    """How the refusal ends: the nearest name, that the layer is not there yet, or where the layers are."""
+    if any(what.lower() in (g.name.lower(), g.spec_name.lower()) for g in catalog.goals("layer")):
+        return ", which is not there yet."
+    return end if (end := ending(what, names)) != "." else "; `clnet status` lists the layers."
 
 
 def digits(model: str) -> tuple[Layer, list[Array]]:
@@ -231,20 +241,32 @@ def _from_json(path: Path, shape: Sequence[int] | None) -> tuple[Layer, list[Arr
     return network, registry.draw(wanted, path.stem)
 
 
-def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None) -> int:
-    """Prints the table; with html writes a page with plots. Exit status 1 where device and reference part."""
+LESS = ("median ulp", "median error", "shape", "pass", "allowed")
+
+
+def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None, json_file: Path | None = None,
+         report_file: Path | None = None) -> int:
+    """Shows the table and what it comes to; writes rows, table or a page with plots. Exit status 1 where device and reference part."""
     registry.load_all()
     model, inputs = resolve(what, shape)
     found = compare(model, inputs, engine, what)
-    print(found.markdown())
-    print(found)
+    rows = [p.row() for p in found.places]
+    if json_file != terminal.STDOUT:
+        terminal.table(rows, less=LESS, whole="all of it: --report FILE.md")
+        for word in ("error", "of allowed"):
+            terminal.say(f"{word}: {found.TERMS[word]}", "dim")
+        terminal.say(str(found))
+    if json_file:
+        terminal.save_json(rows, json_file)
+    if report_file:
+        report_file.parent.mkdir(parents=True, exist_ok=True)
+        text = [tables.header(f"Parity of {what}", f"clnet parity {what}"), tables.cell(found), found.markdown()]
+        report_file.write_text("\n\n".join(text) + "\n", encoding="utf-8")
     if html:
         from . import page
 
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"parity-{page.file_name(what)}.html"
         path.write_text(page.render(f"Parity of {what}", [tables.device_words(engine.device)], [page.parity_section(found)], [f"{found}."]), encoding="utf-8")
-        print(f"written: {path}", file=sys.stderr)
+        print(f"written: {path.absolute()}", file=sys.stderr)
     return int(found.first is not None)
-
-

@@ -286,22 +286,22 @@ def run(devices: Sequence[Any] = (None,), kinds: Sequence[str] = catalog.KINDS, 
 
 def _rows(found: Sequence[Subject], engine: Any, examples: int | None, progress: bool) -> list[Row]:
     """A row a subject: checked in processes of their own where there are many, and timed here, one after the other."""
-    from tqdm.auto import tqdm
-
-    from . import status_workers
+    from . import status_workers, terminal
 
     rows: dict[int, Row] = {}
-    with tqdm(total=len(found), desc=f"status {engine.device.key}", unit="row", disable=not progress) as bar:
+    with terminal.bar(total=len(found), desc=f"status {engine.device.key}: checks", unit="row", progress=progress) as bar:
         for k, answer in status_workers.each(found, engine.device, examples):
             bar.set_postfix_str(f"{found[k].kind} {found[k].name}"[:32].ljust(32))
             if "unknown" not in answer:
                 rows[k] = Row(**answer["row"]) if "row" in answer else replace(_blank(found[k], engine.device), note=answer["failed"])
                 bar.update()
         for k, subject in enumerate(found):
-            bar.set_postfix_str(f"{'time of' if k in rows else subject.kind} {subject.name}"[:32].ljust(32))
-            bar.update(k not in rows)
-            rows[k] = timed(rows[k], subject, engine) if k in rows else measure(subject, engine, examples)
-    return [rows[k] for k in range(len(found))]
+            if k not in rows:
+                bar.set_postfix_str(f"{subject.kind} {subject.name}"[:32].ljust(32))
+                rows[k] = check(subject, engine, examples)
+                bar.update()
+    with terminal.bar(found, desc=f"status {engine.device.key}: times ", unit="row", progress=progress) as bar:
+        return [timed(rows[k], subject, engine) for k, subject in enumerate(bar)]
 
 
 def _named(row: Row) -> list[Row]:

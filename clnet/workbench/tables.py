@@ -86,7 +86,11 @@ def save(path: Path, text: str) -> None:
 
 def save_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """A JSON list, a line a row."""
-    save(path, "[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
+    save(path, json_lines(rows))
+
+
+def json_lines(rows: Iterable[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n"
 
 
 def header(title: str, command: str) -> str:

@@ -8,14 +8,17 @@ with the numbers in use, before it is saved: machines are noisy, and the first t
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from ..engine import place, tune
+from ..errors import ConfigError
+from ..names import ending
+from ..show import plural
+from . import terminal
 from .child import Child
 from .tune_tasks import Task, space, tasks, wanted
 
@@ -23,7 +26,9 @@ TRIES = "clnet.workbench.tune_child"
 OPS = ("matmul", "conv", "winograd")
 MARGIN = 0.97  # share of the best time that a new best must be under
 WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
-AGAIN = 5  # pairs of times that confirm a find
+AGAIN, ENOUGH = 5, 3  # pairs of times that confirm a find; so few do when the time is up
+LEAST = 6.0  # [s] that a task gets: a short budget finds something for a few rather than nothing for all
+CONFIRM = 0.7  # share of a task's time after which it looks no further, and confirms
 PATIENCE = 30.0  # [s] after which a candidate counts as hanging
 
 
@@ -33,21 +38,30 @@ class Search:
     def __init__(self, child: Child, device: Any, op: str, task: Task) -> None:
         self.child, self.device, self.op, self.task = child, device, op, task
         self.best: dict[str, Any] = {}
+        self.whole = True  # False where the time was up before nothing got better
         self._try({}, 1e9)
         self.start = self.answer = self._try({}, 1e9, fresh=True)
 
     def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
         return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values, "give_up": give_up, "fresh": fresh})
 
-    def confirm(self) -> None:
-        """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by MARGIN."""
-        if not self.best:
+    def confirm(self, until: float = float("inf")) -> None:
+        """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by MARGIN, or the time was too short."""
+        pairs: list[list[float]] = []
+        while self.best and len(pairs) < AGAIN and time.monotonic() < until:
+            pairs.append([self._try(v, 1e9, fresh=True).get("seconds", 1e9) for v in ({}, self.best)])
+        if len(pairs) < ENOUGH:
+            self.best, self.answer = {}, self.start
             return
-        pairs = [[self._try(v, 1e9, fresh=True).get("seconds", 1e9) for v in ({}, self.best)] for _ in range(AGAIN)]
         before, after = (median(column) for column in zip(*pairs, strict=True))
         self.start, self.answer = {**self.start, "seconds": before}, {**self.answer, "seconds": after}
         if after > MARGIN * before:
             self.best = {}
+
+    @property
+    def gain(self) -> float:
+        """How many times sooner the call is with the best numbers."""
+        return float(self.start["seconds"] / self.answer["seconds"]) if self.best else 1.0
 
     def run(self, until: float) -> Iterator[str]:
         """One line for every candidate that was tried, until nothing gets better or the time is up."""
@@ -57,6 +71,7 @@ class Search:
             for name, values in space(self.op, self.device).items():
                 for value in values:
                     if time.monotonic() > until:
+                        self.whole = False
                         return
                     if value != self.best.get(name):
                         better |= self._better({**self.best, name: value})
@@ -71,56 +86,68 @@ class Search:
 
 
 def kernels(engine: Any, op: str, budget: float, only: str = "", folder: Path | None = None) -> int:
-    """Searches the numbers of an op's tasks for `budget` seconds in all. Exit status."""
-    from tqdm.auto import tqdm
-
-    found = wanted(op, only)
+    """Searches the numbers of an op's tasks for `budget` seconds in all, and at most the last trial longer. ConfigError if none has the name."""
+    found, start = wanted(op, only), time.monotonic()
     if not found:
-        print(f"tune: no task of {op} has {only!r} in its name; there are {', '.join(t.label for t in tasks(op))}", file=sys.stderr)
-        return 1
+        names = [t.label for t in tasks(op)]
+        raise ConfigError(f"tune: expected --only with a part of one of {', '.join(names)}; got {only!r}{ending(only, names)}")
     path = folder / f"{tune.slug(engine.device)}.json" if folder else None
-    child, start, made = Child(TRIES, PATIENCE), time.monotonic(), f"clnet tune --op {op}" + f" --only '{only}'" * bool(only) + f" --budget {budget:g}"
+    child, made = Child(TRIES, PATIENCE), f"clnet tune --op {op}" + f" --only '{only}'" * bool(only) + f" --budget {budget:g}"
+    done: list[Search] = []
     try:
-        with tqdm(found, desc=f"tune {op} {engine.device.key}") as bar:
+        with terminal.bar(found, desc=f"tune {op} {engine.device.key}") as bar:
             for k, task in enumerate(bar):
-                search = Search(child, engine.device, op, task)
-                for line in search.run(start + budget * (k + 1) / len(found)):
+                now = time.monotonic()
+                if (left := start + budget - now) <= 0:
+                    break
+                share = min(left, max(left / (len(found) - k), LEAST))
+                done.append(search := Search(child, engine.device, op, task))
+                for line in search.run(now + CONFIRM * share):
                     bar.set_postfix_str(f"{task.label}: {line}")
-                search.confirm()
-                _report(bar, search)
+                search.confirm(now + share)
+                bar.write(_line(search))
                 if search.best:
                     tune.keep(engine.device, task.entry, search.best, made, path)
     except KeyboardInterrupt:
-        print("tune: stopped; what was found is kept", file=sys.stderr)
+        raise KeyboardInterrupt(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}") from None
     finally:
         child.stop()
-    print(f"kept in {path or tune.own_file(engine.device)}")
+    terminal.say(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}")
     return 0
 
 
-def _report(bar: Any, search: Search) -> None:
+def _line(search: Search) -> str:
     if "seconds" not in search.start:
-        bar.write(f"{search.task.label}: {search.start['failed']}")
-        return
+        return f"{search.task.label}: {search.start['failed']}"
     before, after = search.start["seconds"] * 1e3, search.answer["seconds"] * 1e3
-    bar.write(f"{search.task.label:24} {before:9.3f} ms -> {after:9.3f} ms ({before / after:.2f}x) {search.best or 'as it is'}")
+    if not search.best:
+        return f"{search.task.label:24} {before:9.3f} ms, as it is"
+    numbers = ", ".join(f"{k}={v}" for k, v in search.best.items())
+    return f"{search.task.label:24} {before:9.3f} ms -> {after:9.3f} ms ({search.gain:.2f}x) {numbers}"
+
+
+def _outcome(done: Sequence[Search], tasks: int) -> str:
+    """How many calls were searched, what was gained, and where that is kept (the sentence's end)."""
+    better = [s.gain for s in done if s.best]
+    whole, calls = sum(s.whole for s in done), plural(tasks, "call")
+    how_far = f"{calls} searched" if whole == tasks else f"{len(done)} of {calls} searched until the time was up, {whole} to the end"
+    if not better:
+        return f"{how_far}; nothing was gained, nothing changed in"
+    return f"{how_far}; {len(better)} of them {min(better):.2f} to {max(better):.2f} times as fast, kept in"
 
 
 def placement(engine: Any, only: str = "") -> int:
     """Times every op on host and device over growing sizes; each threshold is saved as soon as it is known. Exit status."""
-    from tqdm.auto import tqdm
-
     calls = {name: call for name, call in place.examples().items() if only in name}
     if not calls:
-        print(f"tune: no op's name contains {only!r}", file=sys.stderr)
-        return 1
+        raise ConfigError(f"tune: expected --only with a part of the name of an op; got {only!r}{ending(only, place.examples())}")
     try:
-        with tqdm(total=len(calls), desc=f"placement {engine.device.key}") as bar:
+        with terminal.bar(total=len(calls), desc=f"placement {engine.device.key}") as bar:
             for name, elements in place.measure(engine, calls):
                 bar.set_postfix_str(f"{name}: host up to {elements}")
                 bar.update()
     except KeyboardInterrupt:
-        print("tune: stopped; what was measured is kept", file=sys.stderr)
+        raise KeyboardInterrupt("what was measured is kept") from None
     found = place.thresholds(engine.device)
     print(f"{len(found)} ops measured, {sum(n > 0 for n in found.values())} run on the host for small arrays; kept in {place._file(engine.device)}")
     return 0

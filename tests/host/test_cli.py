@@ -11,10 +11,7 @@ from clnet.workbench import catalog, lab, tables, widgets
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    try:
-        status = cli.main(argv)
-    except SystemExit as stop:
-        status = int(stop.code or 0)
+    status = cli.main(argv)
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -23,19 +20,39 @@ def test_devices_lists_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "devices")
     assert status == 0
     assert "numpy" in out
-    assert "chosen: " in out
+    assert "* chosen: " in out
+    assert len([line for line in out.splitlines() if " * " in line[:14]]) == 1, "the chosen one is marked"
+    assert "NumPy (NumPy" not in out
 
 
 @pytest.mark.parametrize(("argv", "words"), [
     (("parity", "NoSuchLayer", "--device", "numpy"), "expected digits-cnn, the name of a layer or a .json file; got 'NoSuchLayer'"),
+    (("parity", "Dence", "--device", "numpy"), "did you mean 'Dense'?"),
+    (("parity", "digits-cn", "--device", "numpy"), "did you mean 'digits-cnn'?"),
     (("parity", "missing.json", "--shape", "2,3", "--device", "numpy"), "missing.json"),
-    (("devices-of-yours",), "invalid choice"),
+    (("devices-of-yours",), "expected devices, doctor, train"),
+    (("trian",), "got 'trian'; did you mean 'train'?"),
+    (("--versoin",), "did you mean '--version'?"),
+    (("train", "--modl", "cnn"), "got --modl; did you mean '--model'?"),
+    (("train", "--model", "cn"), "expected mlp, cnn, lstm or transformer; got 'cn'; did you mean 'cnn'?"),
+    (("train", "digit"), "did you mean 'digits'?"),
+    (("train", "mnist"), ".fit(x, y)"),
+    (("train", "digits", "more"), "more"),
+    (("train", "digits", "--epochs", "0"), "expected a whole number, at least 1; got 0"),
+    (("train", "digits", "--epochs", "many"), "expected a whole number, at least 1; got many"),
+    (("train", "digits", "--lr", "0"), "expected a number above 0; got 0"),
+    (("train", "digits", "--seed", "-1"), "expected a whole number, at least 0; got -1"),
+    (("train", "--save", "no/such/folder/m.safetensors"), "expected a folder that is there for --save"),
+    (("train", "--plot", "curve.xyz"), "ending in .png, .svg, .pdf for --plot; got 'curve.xyz'"),
+    (("train", "--device", "nunpy"), "did you mean 'numpy'?"),
+    (("bench", "--suite", "op"), "got 'op'; did you mean 'ops'?"),
     (("bench", "--device", "no-such-device"), "no-such-device"),
-    (("status", "--quick"), "expected --check with --quick"),
+    (("schema", "Dence"), "schema: expected the name of a registered class; got 'Dence'; did you mean 'Dense'?"),
+    (("status", "--quick"), "expected --check or --changed with --quick"),
+    (("status", "--only", "Dence"), "got 'Dence'; did you mean 'Dense'?"),
     (("status", "--check", "--folder", "no-such-folder", "--only", "MSELoss", "--device", "numpy"), "run `clnet status` first"),
     (("lab", "--ip", "0.0.0.0"), "expected an address of this machine"),
     (("lab", "--ip", "example.org"), "expected an address of this machine"),
-    (("train", "digits", "--epochs", "0"), "expected at least 1 epoch; got 0"),
     (("parity", "x.json", "--shape", "3,x"), "expected positive sizes"),
 ])
 def test_errors_are_one_line_and_status_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], words: str) -> None:
@@ -44,6 +61,7 @@ def test_errors_are_one_line_and_status_2(capsys: pytest.CaptureFixture[str], mo
     assert status == 2
     assert words in err
     assert "Traceback" not in err
+    assert "?." not in err
     assert err.strip().splitlines()[-1].startswith("clnet")
 
 
@@ -57,7 +75,7 @@ def test_lab_listens_here_only_with_a_token_of_its_own(monkeypatch: pytest.Monke
     started: list[tuple[list[str], dict[str, str]]] = []
     monkeypatch.setattr(lab, "notebooks", lambda: tmp_path)
     monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(lab.subprocess, "call", lambda command, env: started.append((command, env)) or 0)
+    monkeypatch.setattr(lab, "_serve", lambda command, env: started.append((command, env)) or 0)
     assert [lab.main("127.0.0.1") for _ in range(2)] == [0, 0]
     tokens = [env["JUPYTER_TOKEN"] for _, env in started]
     assert tokens[0] != tokens[1]
@@ -65,7 +83,10 @@ def test_lab_listens_here_only_with_a_token_of_its_own(monkeypatch: pytest.Monke
     for command, _ in started:
         assert "--ip=127.0.0.1" in command
         assert not any(token in part for token in tokens for part in command)
+        assert "--Application.log_level=ERROR" in command
     shown = capsys.readouterr().out
+    assert shown.splitlines()[0].startswith("JupyterLab: http://127.0.0.1:")
+    assert not any("log_level" in part for part in lab.arguments("127.0.0.1", 1, tmp_path, verbose=True))
     assert all(f"token={token}" in shown for token in tokens)
 
 

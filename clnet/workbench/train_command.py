@@ -1,0 +1,72 @@
+"""`clnet train`: an example network on built-in data; what it reached in a sentence, the model and its curves in files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from ..show import count, duration, plural
+from ..train.callbacks import Callback
+from ..train.examples import Result, train_digits
+
+PLOTS = (".png", ".svg", ".pdf")
+INTERRUPTED = 130
+
+
+class Saving(Callback):
+    """Writes the model when training ends, also by Ctrl-C or an error, if a step was made."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def on_train_end(self, trainer: Any) -> None:
+        if self.path is not None and trainer.optimizer.t:
+            trainer.model.save(self.path)
+
+
+def check(save: Path | None, plot: Path | None) -> None:
+    """ConfigError where a file could not be written: better before training than after."""
+    for option, path in (("--save", save), ("--plot", plot)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigError(f"train: expected a folder that is there for {option}; got {path.absolute().parent}; make it first.")
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        raise ConfigError(f"train: expected a file name ending in {', '.join(PLOTS)} for --plot; got {plot.name!r}.")
+
+
+def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, Any]) -> int:
+    """Trains with the settings that are not None; says what was reached. Exit status; 130 where Ctrl-C ended it."""
+    given = {k: v for k, v in settings.items() if v is not None}
+    r = train_digits(model, verbose=True, callbacks=[Saving(save)], **given)
+    print(sentence(r, given.get("precision")))
+    if save is not None:
+        print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps else "saved: nothing, no step was made")
+    if plot is not None:
+        print(f"plot: {plot.absolute()}" if draw(r, plot) else "plot: nothing to draw, no epoch was finished")
+    if r.history.interrupted:
+        print("clnet: interrupted", file=sys.stderr)
+    return INTERRUPTED if r.history.interrupted else 0
+
+
+def sentence(r: Result, precision: str | None = None) -> str:
+    """Where and what was trained, how far it came and how fast its steps were."""
+    who = f"{r.kind} on {r.device}{f' in {precision}' if precision else ''}, {count(r.parameters)} parameters"
+    how_far = plural(len(r.history), "epoch", "epochs")
+    if r.history.interrupted:
+        who, how_far = f"interrupted: {who}", f"{how_far}, {plural(len(r.history.steps), 'step')}"
+    if not r.history.steps:
+        return f"{who}: no step was finished in {duration(r.seconds)}"
+    speed = f", {r.samples_per_second:.0f} samples/s in the steps" if r.samples_per_second else ""
+    return f"{who}: test accuracy {r.accuracy:.4f}, test loss {r.loss:.4f} after {how_far}; {duration(r.seconds)} in all{speed}"
+
+
+def draw(r: Result, path: Path) -> bool:
+    """The history's plot in a file; False where there is no epoch to draw."""
+    if not r.history.rows:
+        return False
+    import matplotlib
+
+    matplotlib.use("agg")  # no window, no display needed
+    r.history.plot().savefig(path)
+    return True
