@@ -63,6 +63,7 @@ class Sequential(_Network):
 
     def _become(self, layers: Iterable[Layer]) -> None:
         self.layers = tuple(layers)
+        vars(self).pop("_whole", None)
         self.train(self.training)
 
     def __len__(self) -> int:

@@ -113,7 +113,8 @@ def apply(name: str, layer: Layer, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
         out = layer(*inputs)
     except (ShapeError, DTypeError) as error:
-        raise type(error)(f"{name}: {error}") from None
+        error.args = (f"{name}: {error}",)
+        raise
     except TypeError as error:
         if len(inputs) == 1:
             raise

@@ -16,11 +16,13 @@ import numpy as np
 from .. import init
 from ..autodiff import gradients
 from ..config import Configured
-from ..errors import ConfigError, ShapeError
+from ..errors import ConfigError, DTypeError, ShapeError
 from ..habits import LAYER
 from ..names import lacking
+from ..op import OPS
 from ..state import Generator, Parameter, Variable
 from ..tensor import Operators, Tensor, as_tensor, tensor
+from .slips import fits, paired, turned, way_out
 
 LARGEST = 1 << 30  # elements of one parameter: 4 GiB in float32
 
@@ -73,6 +75,7 @@ class New:
 class Layer(Configured):
     """A formula over ops with its parameters. `layer(x)` checks shapes and records; nothing runs until a value is asked for."""
 
+    _whole: ClassVar[bool] = False  # on an instance: this layer and all inside are built
     signature: ClassVar[str] = "... -> ..."
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
@@ -123,26 +126,28 @@ class Layer(Configured):
 
     def bind(self, *shapes: tuple[int, ...]) -> None:
         """Binds the sizes that were left out to those of the input shapes. Raises ShapeError where they contradict a field."""
-        for axes, shape in zip((s.split() for s in self.signature.split("->")[0].split(",")), shapes, strict=False):
-            named = [a for a in axes if a != "..."]
-            if len(shape) < len(named) or (len(shape) > len(named) and "..." not in axes):
-                raise ShapeError(f"{type(self).__name__}: expected input axes ({', '.join(axes)}); got shape {shape}; signature: {self.signature}")
-            # "..." stands where it is written: axes before it align left, axes after it align right.
-            split = axes.index("...") if "..." in axes else len(axes)
-            pairs = [*zip(axes[:split], shape, strict=False), *zip(reversed(axes[split + 1 :]), reversed(shape), strict=False)]
-            for axis, n in pairs:
-                self._bind_axis(axis, n, shape)
+        sides = [s.split() for s in self.signature.split("->")[0].split(",")]
+        for k, (axes, shape) in enumerate(zip(sides, shapes, strict=False)):
+            sizes = {a: n for a in axes if isinstance(n := self._size(a), (int, type(None)))}
+            if not fits(axes, sizes, shape) or (len(shape) == 1 and None in sizes.values() and axes[0] == "..."):
+                raise self._misfit(axes, sizes, shape, f"input {k + 1}" if len(sides) > 1 else "an input")
+            for axis, n in paired(axes, shape):
+                if axis in sizes and sizes[axis] is None:
+                    vars(self)[axis] = n
         if not self.built:
             self._setup()
 
-    def _bind_axis(self, axis: str, n: int, shape: tuple[int, ...]) -> None:
-        if not hasattr(type(self), axis) and axis not in self.__dict__:
-            return
-        want = getattr(self, axis)
-        if want is None:
-            vars(self)[axis] = n
-        elif isinstance(want, int) and want != n:
-            raise ShapeError(f"{type(self).__name__}: {axis} is {want}; got {n} in an input of shape {shape}; signature: {self.signature}")
+    def _size(self, axis: str) -> Any:
+        """The field, or the attribute, that an axis of the signature is named after; "" where there is none."""
+        return getattr(self, axis) if axis in vars(self) or hasattr(type(self), axis) else ""
+
+    def _misfit(self, axes: list[str], sizes: dict[str, Any], shape: tuple[int, ...], which: str) -> ShapeError:
+        hint = way_out(axes, sizes, shape) or f"signature: {self.signature}"
+        who = type(self).__name__
+        for axis, n in paired(axes, shape) if fits(axes, {}, shape) else ():
+            if sizes.get(axis) not in (None, n):
+                return ShapeError(f"{who}: {axis} is {sizes[axis]}; got {n} in {which} of shape {shape}; {hint}.")
+        return ShapeError(f"{who}: expected {which.removeprefix('an ')} axes ({', '.join(axes)}); got shape {shape}; {hint}.")
 
     # --- the trio
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -151,11 +156,40 @@ class Layer(Configured):
             if isinstance(x, Symbolic):
                 return x.wire(self, inputs, named)
         inputs, named = tuple(map(_input, inputs)), {k: _input(v) for k, v in named.items()}
-        self.bind(*(x.shape for x in inputs if isinstance(x, Operators)))
-        output = self.forward(*inputs, **named)
+        shapes = [x.shape for x in inputs if isinstance(x, Operators)]
+        with contextlib.nullcontext() if self._whole else self._all_or_nothing():
+            try:
+                self.bind(*shapes)
+                output = self.forward(*inputs, **named)
+            except (ShapeError, DTypeError) as error:
+                self._explain(error, shapes)
+                raise
         if _tape.on:
             self._called = (inputs, output)
         return output
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Sizes bound and parameters made inside are taken back where it fails: the next call must not meet what a wrong input left."""
+        waiting, state = [(x, dict(vars(x))) for x in self.descend() if not x.built], init.generator().bit_generator.state
+        try:
+            yield
+        except BaseException:
+            for x, before in waiting:
+                vars(x).clear()
+                vars(x).update(before)
+            if waiting:
+                init.generator().bit_generator.state = state
+            raise
+        vars(self)["_whole"] = all(x.built for x in self.descend())
+
+    def _explain(self, error: Exception, shapes: list[tuple[int, ...]]) -> None:
+        """An op's error becomes the layer's: users know layers. The traceback stays what it is."""
+        op, _, rest = str(error).partition(": ")
+        if op in OPS:
+            axes = self.signature.split("->")[0].split(",")[0].split()
+            hint = turned(axes, {a: None for a in axes if self._size(a) != ""}, shapes[0]) if shapes and isinstance(error, ShapeError) else ""
+            error.args = (f"{type(self).__name__} ({op}): {rest}{f' Or {hint}.' if hint else ''}",)
 
     def backward(self, g: Any = None) -> Any:
         """Gradients of the last call: sets `grad` of every parameter, returns that of the input (a tuple for several).
@@ -180,6 +214,12 @@ class Layer(Configured):
                 p.assign(p.tensor - lr * p.grad)
 
     # --- what it holds
+    def descend(self) -> Iterator[Layer]:
+        """This layer and all inside."""
+        yield self
+        for child in self.children().values():
+            yield from child.descend()
+
     def children(self) -> dict[str, Layer]:
         """Layers among the attributes (also in lists and dicts), by name."""
         found: dict[str, Layer] = {}

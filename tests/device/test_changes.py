@@ -176,3 +176,15 @@ def test_what_is_no_layer_is_refused(call: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         call(model)
     assert len(model) == 3
+
+
+def test_a_first_call_that_fails_leaves_nothing_behind() -> None:
+    clnet.seed(3)
+    model = Sequential(Dense(out_features=5), Dense(in_features=5, out_features=2), Dense(in_features=3, out_features=1))
+    text, state = model.to_json(), clnet.init.generator().bit_generator.state
+    with pytest.raises(clnet.ShapeError, match=r"layers\.2: Dense: in_features is 3"):
+        model(X)
+    assert model.to_json() == text and clnet.init.generator().bit_generator.state == state
+    assert not model[0].built and "weight" not in vars(model[0])
+    model[2] = Dense(out_features=1)
+    assert model(X[:, :3]).shape == (8, 1)

@@ -138,9 +138,36 @@ MODELS: list[Row] = [
     ("model.load(arrays)", lambda: mlp().build((6,)).load({}), "missing layers.0.bias"),
 ]
 
+def zeros(*shape: int) -> np.ndarray[Any, Any]:
+    return np.zeros(shape, np.float32)
+
+
+def mended() -> tuple[int, ...]:
+    """A model that was called with a wrong input first."""
+    model = cnn()
+    with pytest.raises(ClnetError):
+        model(IMAGES[:, :, :2])
+    return tuple(model(IMAGES).shape)
+
+
 # Shapes and dtypes that do not fit what a layer takes.
 SHAPES: list[Row] = [
-    ("images without a channel axis", lambda: cnn()(IMAGES[:, 0]), r"Conv2d: expected input axes \(N, in_channels, H, W\); got shape \(8, 6, 6\)"),
+    ("images without a channel axis", lambda: cnn()(IMAGES[:, 0]),
+     r"^layers\.0: Conv2d: expected input axes \(N, in_channels, H, W\); got shape \(8, 6, 6\); there is no axis of channels: write x\[:, None\]\.$"),
+    ("one image without a batch axis", lambda: Conv2d(3, 2, 3)(zeros(3, 6, 6)), r"one sample has an axis for the batch too: write x\[None\]\.$"),
+    ("one image, neither axis", lambda: Conv2d(1, 2, 3)(zeros(6, 6)), r"write x\[None, None\]\.$"),
+    ("channels last", lambda: Conv2d(3, 2, 3)(zeros(5, 28, 28, 3)), r"in_channels is 3; got 28 .*places: write np\.moveaxis\(x, -1, 1\)\.$"),
+    ("channels last, not built yet", lambda: cnn()(zeros(5, 28, 28, 1)), r"^layers\.0: Conv2d \(conv\): .*write np\.moveaxis\(x, -1, 1\)\.$"),
+    ("a vector for Dense", lambda: Dense(30, 2)(zeros(569)), r"in_features is 30; got 569 .*one axis is one sample, of 569 numbers: give \(samples, 30\)\.$"),
+    ("a vector for Dense, not built yet", lambda: mlp()(zeros(569)), r"got shape \(569,\); there is no axis of features: write x\[:, None\]\.$"),
+    ("one sample for a built Dense", lambda: Dense(30, 2)(zeros(30)).shape, (2,)),
+    ("no Flatten", lambda: Dense(784, 2)(zeros(5, 1, 28, 28)), r"in_features is 784; got 28 .*put a Flatten\(\) in front\.$"),
+    ("one sequence without a batch axis", lambda: layers.LSTM(5, 3)(zeros(7, 5)), r"one sample has an axis for the batch too: write x\[None\]\.$"),
+    ("sequences of numbers", lambda: layers.LSTM(hidden_size=3)(zeros(50, 7)), r"there is no axis of features: write x\[\.\.\., None\]\.$"),
+    ("features before steps", lambda: layers.LSTM(5, 3)(zeros(50, 5, 7)), r"features come after the steps: write np\.swapaxes\(x, 1, 2\)\.$"),
+    ("layers that do not fit", lambda: Sequential(Dense(out_features=3), Dense(4, 2))(TABLE), r"^layers\.1: Dense: in_features is 4; got 3 in an input"),
+    ("an op's error is the layer's", lambda: layers.Add()(zeros(2, 3), zeros(4)), r"^Add \(add\): "),
+    ("the right input after a wrong one", mended, (8, 2)),
 ]
 
 # Data sets, labels, losses and metrics.
