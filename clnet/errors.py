@@ -11,6 +11,12 @@ from .names import guide as _guide
 class ClnetError(Exception):
     """Every error that clnet raises on purpose."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and Jupyter show: the user's lines and the sentence."""
+        from .tracebacks import render
+
+        return render(self)
+
 
 class ConfigError(ClnetError, ValueError):
     """A field, option or environment variable has a value that it cannot have."""

@@ -13,7 +13,7 @@ SOURCES = sorted((ROOT / "clnet").rglob("*.py"))
 KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 
 # Later layers may import earlier ones. The engine is reached through its protocol from everywhere (and by name in `state`'s users).
-ORDER = [["arguments", "habits", "names", "spec", "errors", "precision", "show", "values", "weak"], ["op"], ["autocast", "tensor", "autodiff"],
+ORDER = [["arguments", "habits", "names", "spec", "errors", "precision", "show", "tracebacks", "values", "weak"], ["op"], ["autocast", "tensor", "autodiff"],
          ["ops", "state", "init", "config"],
          ["layers", "losses", "optimizers", "facade"], ["model"],
          ["train"], ["workbench", "cli", "doctor", "__main__"]]
