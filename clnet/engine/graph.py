@@ -78,8 +78,13 @@ def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple
             leaves.append(t)
         else:
             assert t.op is not None
-            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), tuple(t.attrs.items()), t.spec))
+            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), tuple(_lasting(t.attrs).items()), t.spec))
     return (tuple(rows), tuple(numbers[id(r)] for r in roots)), leaves
+
+
+def _lasting(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes as plans may keep them: a checkpointed region is what gradients need, and its tensors would stay on the device with the plan."""
+    return {**attrs, "region": None} if "region" in attrs else attrs
 
 
 class _Builder:
@@ -124,7 +129,7 @@ class _Builder:
             stages = self.stages(t)
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*map(_shared, t.inputs), **t.attrs)])[0]
-        node = self.node(t.op, inputs, t.attrs, t.spec)
+        node = self.node(t.op, inputs, _lasting(t.attrs), t.spec)
         node.stages = stages
         return node
 

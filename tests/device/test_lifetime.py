@@ -152,6 +152,13 @@ def checkpointed() -> None:
     fit(Sequential(Checkpoint(layer=Dense(8, 8)), Dense(8, 2)))
 
 
+def checkpointed_by_hand() -> None:
+    x, w = clnet.tensor(X), clnet.tensor(X[:8, :8])
+    y = clnet.ops.checkpoint(lambda a: clnet.ops.tanh(a @ w), x)
+    clnet.gradients((y * y).sum(), [x])[0].numpy()
+    y.numpy()
+
+
 def saved_and_loaded(folder: Path) -> None:
     net().build((8,)).save(folder / "net.safetensors")
     called(clnet.load(folder / "net.safetensors"))
@@ -159,7 +166,7 @@ def saved_and_loaded(folder: Path) -> None:
 
 SCENARIOS: list[Callable[..., None]] = [
     sequential, wired, graph, gradient, trio, explicit_steps, recorded, trained, shown, validated_and_kept, resumed, interrupted, failed, not_finite,
-    wrong_shape, used_after, elsewhere_and_back, groups_and_half_precision, checkpointed, saved_and_loaded]
+    wrong_shape, used_after, elsewhere_and_back, groups_and_half_precision, checkpointed, checkpointed_by_hand, saved_and_loaded]
 
 
 @pytest.fixture
