@@ -84,15 +84,16 @@ def _use(device: str | None) -> Any:
 
 
 def _devices(args: Namespace) -> int:
-    from . import doctor
+    from .workbench import devices_command
 
-    return doctor.show_devices(args.json)
+    return devices_command.main(args.json)
 
 
 def _doctor(args: Namespace) -> int:
     from .doctor import report
+    from .workbench import terminal
 
-    print(report(test=args.test))
+    terminal.say(report(test=args.test))
     return 0
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import fields
 from importlib import metadata
-from pathlib import Path
 
 from .engine.device import Device, devices, failures, select
 from .engine.folders import cache_root
@@ -19,6 +17,7 @@ from .engine.self_test import self_test as _self_test
 from .engine.store import Store
 from .errors import ClnetError, NoDeviceError
 from .show import plural, size
+from .workbench.devices_command import driver
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
 VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
@@ -79,28 +78,6 @@ def _pocl(mend: Mend) -> str:
     if misnamed(mend.now, cpu_flags()):
         return f"goes by {mend.now!r}, so it is slow here or cannot run ({mend.reason}); see below."
     return f"as it is ({mend.reason}); nothing to do."
-
-
-def driver(device: Device) -> str:
-    """The platform with its driver; of the host, the version of NumPy."""
-    return f"NumPy {device.driver}" if device.is_host else f"{device.platform}, driver {device.driver}"
-
-
-def show_devices(json_file: Path | None = None) -> int:
-    """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file ("-": to standard output)."""
-    from .workbench import terminal
-
-    found = devices()
-    if json_file is not None:
-        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found], json_file)
-    if json_file == terminal.STDOUT:
-        return 0
-    chosen, why = select()
-    rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen), "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
-             "kind": d.kind, "units": d.compute_units, "memory": size(d.global_memory)} for k, d in enumerate(found)]
-    terminal.table(rows, less=("#", "memory", "units", "kind"), whole="`clnet doctor` says all")
-    terminal.say(f"* chosen: {why}")
-    return 0
 
 
 def _devices() -> str:

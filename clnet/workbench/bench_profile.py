@@ -14,11 +14,13 @@ from typing import Any
 from ..engine import on, peak
 from ..engine.inspect import profile
 from ..engine.peak import Peak
-from . import tables
+from . import tables, terminal
 from .bench_compare import Step
 from .bench_row import command
 
 ROUNDS = 5
+SHOWN = 12  # parts in the terminal
+LESS = ("GFLOP", "MB", "grid", "GFLOP/s", "GB/s", "ops", "roof")
 LEGEND = ("ms: of all these launches in a step, each timed alone by the device's clock (median of the rounds). MB: what they read and write; FLOP: of "
           "the formula. roof: the time that the measured peak allows for both / the time taken; above 1 where caches serve what is counted as memory.")
 
@@ -54,9 +56,16 @@ class StepProfile:
                  "MB": f"{p.nbytes / 1e6:.1f}", "GB/s": f"{p.nbytes / p.ms / 1e6:.0f}" if p.ms else "", "GFLOP": f"{p.flops / 1e9:.2f}",
                  "GFLOP/s": f"{p.flops / p.ms / 1e6:.0f}" if p.ms else "", "roof": "" if p.roof is None else f"{p.roof:.2f}"} for p in self.parts]
 
-    def markdown(self, most: int = 0) -> str:
-        lead = f"{self.ms:.3f} ms a step, {self.launches} launches of {self.kernels_ms:.3f} ms in sum."
-        return f"### {self.work} on {self.device}\n\n{lead}\n\n{tables.markdown(self.as_rows()[: most or None])}\n"
+    @property
+    def lead(self) -> str:
+        return f"{self.ms:.3f} ms a step, {self.launches} launches of {self.kernels_ms:.3f} ms in sum."
+
+    def markdown(self) -> str:
+        return f"### {self.work} on {self.device}\n\n{self.lead}\n\n{tables.markdown(self.as_rows())}\n"
+
+    def show(self) -> None:
+        """The longest parts in the terminal."""
+        terminal.table(self.as_rows()[:SHOWN], title=f"{self.work} on {self.device}: {self.lead}", less=LESS, whole="all of it is in the file")
 
 
 def profiled(name: str, step: Step, engine: Any, peak: Peak | None = None) -> StepProfile:
@@ -122,7 +131,7 @@ def main(engine: Any, works: Callable[..., list[Any]], suite: str, only: str, fi
                 call()
             if call.plan is not None:
                 found.append(profiled(work.name, call, engine, roof))
-                print(found[-1].markdown(12), flush=True)
+                found[-1].show()
     if not found:
         print(f"bench: no work of {suite!r} named {only!r} has launches to profile on {engine.device.key}", file=sys.stderr)
         return 1

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..doctor import version
 from ..show import NUMBER
 from .marks import NONE, Mark
 
@@ -22,6 +21,7 @@ RUNTIMES = {"intel": "Intel's {} runtime", "pocl": "PoCL", "nvidia": "NVIDIA's d
 def versions() -> str:
     """The software that a table was made with."""
     from .. import __version__
+    from ..doctor import version
 
     packages = ", ".join([f"clnet {__version__}", *(f"{p} {version(p)}" for p in ("numpy", "pyopencl"))])
     return f"Python {platform.python_version()}, {packages}, {platform.system()} {platform.machine()}"

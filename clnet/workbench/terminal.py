@@ -39,8 +39,14 @@ def plain() -> bool:
 
 
 def say(text: str, style: str = "", to: Any = None) -> None:
-    """A sentence, folded between words in a terminal."""
-    (to or console()).print(text, style=style or None)
+    """Lines, folded between words in a terminal; what is folded keeps the line's indent."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    to = to or console()
+    for line in text.split("\n"):
+        words = line.lstrip(" ")
+        to.print(Padding(Text(words, style), (0, 0, 0, len(line) - len(words)), expand=False) if len(line) > to.width else Text(line, style))
 
 
 def table(rows: Rows, *, title: str = "", less: Sequence[str] = (), notes: str = "", by: str = "", whole: str = "", to: Any = None) -> None:

@@ -16,7 +16,7 @@ KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 ORDER = [["arguments", "habits", "names", "spec", "errors", "precision", "show", "tracebacks", "values", "weak"], ["op"], ["autocast", "tensor", "autodiff"],
          ["ops", "state", "init", "config"],
          ["layers", "losses", "optimizers", "facade"], ["model"],
-         ["train"], ["workbench", "cli", "doctor", "__main__"]]
+         ["train"], ["workbench", "commands", "cli", "doctor", "__main__"]]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 
 

@@ -345,3 +345,11 @@ def test_lab_ends_with_ctrl_c(monkeypatch: Patch) -> None:
     monkeypatch.setattr(lab.signal, "signal", lambda *_: None)
     assert lab._serve(["jupyter"], {}) == 0
     assert ended == ["terminated"]
+
+
+def test_folded_lines_keep_their_indent() -> None:
+    file = io.StringIO()
+    terminal.say("runtimes:\n    one: " + "word " * 10, to=terminal.console(file, 40))
+    first, *rest = file.getvalue().splitlines()
+    assert first == "runtimes:"
+    assert len(rest) == 2 and all(line.startswith("    ") and not line.startswith("     ") and len(line) <= 40 for line in rest)

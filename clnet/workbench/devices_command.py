@@ -1,0 +1,30 @@
+"""`clnet devices`: what there is, and which is taken."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from ..engine.device import Device, devices, select
+from ..show import size
+from . import terminal
+
+
+def driver(device: Device) -> str:
+    """The platform with its driver; of the host, the version of NumPy."""
+    return f"NumPy {device.driver}" if device.is_host else f"{device.platform}, driver {device.driver}"
+
+
+def main(json_file: Path | None = None) -> int:
+    """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file ("-": to standard output)."""
+    found = devices()
+    if json_file is not None:
+        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found], json_file)
+    if json_file == terminal.STDOUT:
+        return 0
+    chosen, why = select()
+    rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen), "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
+             "kind": d.kind, "units": d.compute_units, "memory": size(d.global_memory)} for k, d in enumerate(found)]
+    terminal.table(rows, less=("#", "memory", "units", "kind"), whole="`clnet doctor` says all")
+    terminal.say(f"* chosen: {why}")
+    return 0
