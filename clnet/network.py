@@ -27,6 +27,8 @@ TRIAL = 5  # samples that shapes are tried with: one would broadcast where it mu
 class _Network(Layer):
     """What every model can do, besides what layers can. Shapes given to it are those of one sample, without the batch."""
 
+    integers = True
+
     def build(self, *shapes: Sequence[int], dtype: str = "float32") -> Any:
         """Binds all sizes that were left out; nothing runs. Returns the model. Raises ShapeError where layers do not fit."""
         infer(self, [Spec((TRIAL, *s), dtype) for s in shapes])

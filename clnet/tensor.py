@@ -217,6 +217,12 @@ def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "") ->
     return Tensor(None, (), {}, Spec(tuple(shape), dtype), name=name)
 
 
+def no_value(leaf: Tensor) -> str:
+    """What is wrong where somebody wants the numbers of a placeholder."""
+    return (f"recording: expected ops of clnet.ops on {leaf.name or leaf.spec}; got a call that wants its numbers (of NumPy, float(), if, print), which "
+            "it has only when the step runs; use clnet.ops: tanh(x) for np.tanh(x), where(c, a, b) for if.")
+
+
 def as_tensor(x: Any, like: str | None = None, who: str = "constant") -> Tensor:
     """x as a Tensor; a Python number takes the dtype `like` would give it (weak, as in NumPy). Raises DTypeError where that cannot hold it."""
     if isinstance(x, Tensor):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..spec import Spec, np_dtype
-from ..tensor import Tensor, eager
+from ..tensor import Tensor, eager, no_value
 from . import graph as graphs
 from . import place as placement
 from .device import Device, check_not_forked
@@ -145,7 +145,7 @@ class OpenCLEngine:
             return block
         value = leaf.value if leaf.value is not None else leaf.storage.numpy() if leaf.storage is not None else None
         if value is None:
-            raise ShapeError(f"{self}: expected a value for the placeholder {leaf.name or leaf.spec}; got none; feed it.")
+            raise ShapeError(no_value(leaf))
         self.check_dtype(leaf.dtype)
         value = np.asarray(value, np_dtype(leaf.dtype))
         block = self.pool.alloc(leaf.spec.nbytes, leaf.name or "tensor")

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..spec import NARROW, is_float, np_dtype
-from ..tensor import Tensor, walk
+from ..tensor import Tensor, no_value, walk
 from .device import host_device
 
 
@@ -71,7 +72,7 @@ class NumpyEngine:
     def _leaf(self, t: Tensor) -> np.ndarray[Any, Any]:
         value = t.value if t.value is not None else t.storage.numpy() if t.storage is not None else None
         if value is None:
-            raise ValueError(f"numpy: expected a value for the placeholder {t.name or t.spec}; got none; feed it.")
+            raise ShapeError(no_value(t))
         return self._cast(value, t.dtype)
 
     def _apply(self, t: Tensor, inputs: list[Any]) -> np.ndarray[Any, Any]:

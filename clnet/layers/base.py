@@ -20,6 +20,7 @@ from ..errors import ConfigError, DTypeError, ShapeError
 from ..habits import LAYER
 from ..names import lacking
 from ..op import OPS
+from ..spec import is_float
 from ..state import Generator, Parameter, Variable
 from ..tensor import Operators, Tensor, as_tensor, tensor
 from .slips import fits, paired, turned, way_out
@@ -77,6 +78,10 @@ class Layer(Configured):
 
     _whole: ClassVar[bool] = False  # on an instance: this layer and all inside are built
     signature: ClassVar[str] = "... -> ..."
+    # Whether integers and bools among the inputs of the signature stay what they are. Else they become float32 before `forward`, as bytes of
+    # images and columns of counts must. None, for classes of one's own: a layer with others inside leaves that to them.
+    integers: ClassVar[bool | None] = None
+    merges: ClassVar[bool] = False  # whether it takes any number of inputs, all alike
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     # What checks, status and benchmarks run: (fields, inputs) each; an input is a shape (drawn from U(−2, 2)) or an array.
@@ -85,6 +90,8 @@ class Layer(Configured):
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         cls.family = cls.__dict__.get("family") or cls.__module__.rpartition(".")[2]
+        if cls.integers is None and cls.__module__.startswith(__package__):  # those of clnet that take integers say so
+            cls.integers = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,7 +112,8 @@ class Layer(Configured):
         """Creates parameters (attributes made with `new`) once all sizes are known."""
 
     def forward(self, *inputs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.forward")
+        raise ConfigError(f"{type(self).__name__}: expected a method forward(self, x) with the formula of the layer; got a class without; "
+                          "write it with clnet.ops.")
 
     # --- building
     def _unbound(self) -> list[str]:
@@ -155,7 +163,7 @@ class Layer(Configured):
         for x in inputs:
             if isinstance(x, Symbolic):
                 return x.wire(self, inputs, named)
-        inputs, named = tuple(map(_input, inputs)), {k: _input(v) for k, v in named.items()}
+        inputs, named = self._numbers(tuple(map(_input, inputs))), {k: _input(v) for k, v in named.items()}
         shapes = [x.shape for x in inputs if isinstance(x, Operators)]
         with contextlib.nullcontext() if self._whole else self._all_or_nothing():
             try:
@@ -190,6 +198,14 @@ class Layer(Configured):
             axes = self.signature.split("->")[0].split(",")[0].split()
             hint = turned(axes, {a: None for a in axes if self._size(a) != ""}, shapes[0]) if shapes and isinstance(error, ShapeError) else ""
             error.args = (f"{type(self).__name__} ({op}): {rest}{f' Or {hint}.' if hint else ''}",)
+
+    def _numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs, integers and bools of the signature's as float32 unless the layer, or one inside, takes them as they are."""
+        count = len(inputs) if self.merges else self.signature.split("->")[0].count(",") + 1
+        whole = [isinstance(x, Operators) and not is_float(x.dtype) for x in inputs[:count]]
+        if not any(whole) or self.integers or (self.integers is None and self.children()):
+            return inputs
+        return (*(x.astype("float32") if w else x for x, w in zip(inputs, whole, strict=False)), *inputs[count:])
 
     def backward(self, g: Any = None) -> Any:
         """Gradients of the last call: sets `grad` of every parameter, returns that of the input (a tuple for several).

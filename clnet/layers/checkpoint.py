@@ -18,6 +18,7 @@ class Checkpoint(Layer):
     Paper: Chen, Xu, Zhang, Guestrin 2016, arXiv:1604.06174.
     """
 
+    integers = True
     family = "utility"
     spec_name = "GradientCheckpointing"
     layer: Children = field(doc="what is computed twice: a layer, or several in order")

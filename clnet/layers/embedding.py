@@ -25,6 +25,7 @@ class Embedding(Layer):
 
     spec_name = "EmbeddingLayer"
     aliases = ("embedding",)
+    integers = True
     num_embeddings: int = positive(doc="rows of the table")
     embedding_dim: int = positive(doc="size of a row")
     padding_idx: int | None = field(None, doc="row that stays as it is", ge=0)
@@ -99,6 +100,7 @@ class TimeEmbedding(Layer):
 
     spec_name = "TimeEmbeddingLayer"
     aliases = ("time_embedding",)
+    integers = True
     embedding_dim: int = field(doc="size of e", ge=2)
     output_dim: int = positive(doc="size of the last axis of the output")
     max_period: float = positive(10000.0, doc="longest period, divided by 2π")

@@ -27,6 +27,7 @@ class Input(Layer):
 
     spec_name = "InputLayer"
     aliases = ("InputLayer", "input")
+    integers = True
     shape: tuple[PositiveInt, ...] = field(doc="shape of one sample, without the batch")
     dtype: str = field("float32", doc="dtype of the samples")
     examples = [(dict(shape=(4, 5)), [(2, 4, 5)]), (dict(shape=(3,), dtype="int32"), [np.array([[1, 2, 3]], np.int32)])]
@@ -40,7 +41,9 @@ class Input(Layer):
     def forward(self, x: Any) -> Any:
         if x.shape[1:] != self.shape or not x.ndim:
             raise ShapeError(f"Input: expected (N, {', '.join(map(str, self.shape))}); got {x.shape}; reshape the data.")
-        # A network may run in another precision than it was written for; integers and floats do not stand for each other.
+        # A network may run in another precision than it was written for; integers may stand for floats, floats never for integers.
+        if is_float(self.dtype) and not is_float(x.dtype):
+            return x.astype("float32")
         if is_float(x.dtype) != is_float(self.dtype):
             raise DTypeError(f"Input: expected {self.dtype}; got {x.dtype}; cast the data.")
         return x
@@ -54,6 +57,7 @@ class Split(Layer):
 
     spec_name = "SplitLayer"
     aliases = ("split",)
+    integers = True
     num_splits: int | None = field(None, doc="number of equal parts", gt=0)
     sizes: tuple[PositiveInt, ...] | None = field(None, doc="sizes of the parts")
     axis: int = field(-1, doc="axis that is cut")
@@ -84,6 +88,7 @@ class Crop2d(Layer):
 
     spec_name = "CroppingLayer"
     aliases = ("Cropping2D", "crop")
+    integers = True
     crop: tuple[Pair, Pair] = field(doc="((top, bottom), (left, right))")
     examples = [(dict(crop=((1, 0), (2, 1))), [(2, 2, 4, 5)]), (dict(crop=((0, 2), (1, 1))), [(4, 5)])]
 
@@ -143,6 +148,7 @@ class TimeDistributed(Layer):
 
     spec_name = "TimeDistributedLayer"
     aliases = ("time_distributed",)
+    integers = True
     layer: Child = field(doc="layer that takes one step of every sample")
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     signature = "N T ... -> N T ..."

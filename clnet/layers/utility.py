@@ -224,6 +224,7 @@ class Flatten(Layer):
 
     spec_name = "FlattenLayer"
     aliases = ("flatten",)
+    integers = True
     start_dim: int = field(1, doc="first axis that is merged")
     end_dim: int = field(-1, doc="last axis that is merged")
     examples = [({}, [(2, 3, 4, 2)]), (dict(start_dim=0, end_dim=1), [(2, 3, 4)])]
@@ -243,6 +244,7 @@ class Reshape(Layer):
 
     spec_name = "ReshapeLayer"
     aliases = ("reshape",)
+    integers = True
     shape: tuple[int, ...] = field(doc="sizes after the first axis, one of them may be -1")
     examples = [(dict(shape=(4, 3)), [(2, 3, 4)]), (dict(shape=(-1, 2)), [(2, 3, 4)])]
 
@@ -262,6 +264,7 @@ class Add(Layer):
 
     spec_name = "AddLayer"
     aliases = ("add",)
+    merges = True
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [({}, [(3, 7), (3, 7)]), (dict(activation="relu"), [(2, 3, 5), (5,), (3, 1)])]
 
@@ -279,6 +282,7 @@ class Multiply(Layer):
 
     spec_name = "MultiplyLayer"
     aliases = ("multiply",)
+    merges = True
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [({}, [(3, 7), (3, 7)]), (dict(activation="tanh"), [(2, 3, 5), (5,), (3, 1)])]
 
@@ -296,6 +300,7 @@ class Concatenate(Layer):
 
     spec_name = "ConcatenateLayer"
     aliases = ("concatenate", "Concat")
+    merges = True
     axis: int = field(1, doc="axis along which the inputs follow one another")
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [({}, [(2, 3), (2, 5), (2, 1)]), (dict(axis=-1, activation="sigmoid"), [(2, 3, 4), (2, 3, 2)])]

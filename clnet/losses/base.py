@@ -18,6 +18,7 @@ from ..precision import autocast, stored_dtype
 from ..spec import is_float
 from ..state import Parameter
 from ..tensor import Operators, Tensor, as_tensor, tensor
+from .reading import ACTIVATION, out_of_range, probable, reading, slip
 
 REDUCTIONS = ("mean", "sum", "none")
 TINY = 2.0**-126  # smallest normal float32: below it a device's logarithm may be that of 0
@@ -39,6 +40,7 @@ class Loss(Configured):
     # What checks, status and benchmarks run: (fields, prediction, target, ...) each; a shape (drawn from U(−2, 2)), an array, or the
     # configuration of a layer.
     examples: ClassVar[list[tuple[Any, ...]]] = [({}, (4, 5), (4, 5))]
+    reads: ClassVar[str] = ""  # what a prediction is: a word of clnet.losses.reading, whence default metrics, range and predict_proba; "": not said
     labels: ClassVar[bool] = False  # whether integers beside the prediction are class numbers or lengths; else they count as numbers
     reduction: str = choice("mean", REDUCTIONS, doc="mean, sum or none")
 
@@ -46,6 +48,10 @@ class Loss(Configured):
     def formula(self, prediction: Any, target: Any) -> Any:
         """Values before the reduction, from all inputs."""
         raise NotImplementedError(f"{type(self).__name__}.formula")
+
+    def scores(self, prediction: Any) -> Any:
+        """The prediction as its `reads` says it, where it may come in other forms too."""
+        return prediction
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         """Raises ShapeError unless shapes are equal; losses with labels or more inputs override it."""
@@ -72,6 +78,7 @@ class Loss(Configured):
         with autocast(None):
             operands = self.operands(*inputs)
             self.check(*operands)
+            operands = self._in_range(operands)
             values = self.formula(*operands)
             return self.reduce(values, _spread(type(self).__name__, sample_weight, values), *operands)
 
@@ -86,9 +93,23 @@ class Loss(Configured):
         rest = (None if x is None else self._beside(x, p.dtype) for x in inputs[1:])
         return (p, *rest, *(None,) * (len(self.inputs) - len(inputs)))
 
+    def _in_range(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Predictions that are no probabilities where the loss reads some: DataError on the host, NaN on the device."""
+        if reading(self) not in ACTIVATION:
+            return operands
+        if operands[0].value is None:
+            return (probable(operands[0]), *operands[1:])
+        if text := out_of_range(self, operands[0].value):
+            raise DataError(text)
+        return operands
+
     def _beside(self, x: Any, dtype: str) -> Tensor:
         y = as_tensor(x) if isinstance(x, Operators) else _leaf(x, dtype, self.labels)
-        return y if y.dtype == dtype or (self.labels and not is_float(y.dtype)) else y.astype(dtype)
+        if self.labels and not is_float(y.dtype):  # in a type that has negative numbers too, such as those of what is ignored
+            dtype = y.dtype if y.dtype in ("int32", "int64") else "int64" if y.dtype in ("uint32", "uint64") else "int32"
+        if y.dtype == dtype:
+            return y
+        return y.astype(dtype) if y.value is None else tensor(y.value, dtype)  # values known on the host stay so, for checks
 
     def reduce(self, values: Tensor, weight: Any, *operands: Any) -> Tensor:
         """The weighted values, their sum, or their average."""
@@ -116,7 +137,7 @@ class Loss(Configured):
 def _leaf(value: Any, dtype: str, labels: bool) -> Tensor:
     """Host data as a leaf, converted on the host, so that checks can still look at it."""
     array = np.asarray(value)
-    return tensor(array, None if labels and array.dtype.kind in "iu" else dtype)
+    return tensor(array, None if labels and array.dtype.kind in "iub" else dtype)
 
 
 def _spread(who: str, weight: Any, values: Tensor) -> Any:
@@ -140,7 +161,7 @@ def same_shape(who: str, names: tuple[str, ...], *operands: Any) -> None:
     """Raises ShapeError unless all operands have the first one's shape."""
     for name, x in zip(names[1:], operands[1:], strict=False):
         if x.shape != operands[0].shape:
-            raise ShapeError(f"{who}: expected a {name} of the {names[0]}'s shape {operands[0].shape}; got {x.shape}; reshape one of them.")
+            raise ShapeError(f"{who}: expected a {name} of the {names[0]}'s shape {operands[0].shape}; got {x.shape}{slip(operands[0].shape, x.shape)}.")
 
 
 def expect(who: str, what: str, t: Tensor, low: float | None = None, high: float | None = None, hint: str = "") -> None:

@@ -14,9 +14,10 @@ from ..ops.losses import binary_cross_entropy_with_logits, check_labels, cross_e
 from ..spec import is_float
 from ..tensor import Tensor
 from .base import Loss, class_weights, classes_last, expect, expect_among, floored_log
+from .reading import CLASS_LOGITS, CLASS_PROBABILITIES, PROBABILITIES, slip
 
 # What the examples are made of.
-PROBABILITIES = np.array([[0.1, 0.9, 0.5, 0.3], [0.7, 0.2, 0.6, 0.95], [0.05, 0.4, 0.8, 0.55]], np.float32)
+CHANCES = np.array([[0.1, 0.9, 0.5, 0.3], [0.7, 0.2, 0.6, 0.95], [0.05, 0.4, 0.8, 0.55]], np.float32)
 HALVES = np.array([[0, 1, 1, 0], [1, 0, 0.25, 1], [0, 0, 1, 0.5]], np.float32)
 YES_NO = np.round(HALVES)
 LABELS = np.array([4, 0, 2, 2], np.int32)
@@ -29,12 +30,11 @@ NO_LABEL = -(2**31)  # what is ignored where nothing is
 class _Binary(Loss):
     """Prediction and target of one shape, y in [0, 1]."""
 
+    reads = PROBABILITIES
+
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
-        who, logits = type(self).__name__, getattr(self, "from_logits", None)
-        expect(who, "target", target, 0.0, 1.0)
-        if not logits:
-            expect(who, "prediction", prediction, 0.0, 1.0, "; take the sigmoid first" if logits is None else "; set from_logits=True for logits")
+        expect(type(self).__name__, "target", target, 0.0, 1.0)
 
 
 def _two_logs(p: Any, y: Any, v: Any = None) -> Any:
@@ -44,18 +44,20 @@ def _two_logs(p: Any, y: Any, v: Any = None) -> Any:
 
 
 class BCELoss(_Binary):
-    """−w (v y ln p + (1 − y) ln(1 − p)), logarithms at least −100; on logits z: max(z, 0) − z y + ln(1 + e^−|z|), with v on y's part
+    """−w (v y ln p + (1 − y) ln(1 − p)), logarithms at least −100; with from_logits max(z, 0) − z y + ln(1 + e^−|z|), with v on y's part
 
-    prediction and target of one shape, p and y in [0, 1]; w and v have one number per element of the last axis, or one in all.
+    The prediction is probabilities p in [0, 1], behind a sigmoid; logits z, any numbers before it, are taken with from_logits=True.
+    prediction and target y of one shape, y in [0, 1]; w and v have one number per element of the last axis, or one in all. A p outside
+    [0, 1] raises DataError when it is known on the host, and gives NaN on the device.
     """
 
     spec_name = "BinaryCrossEntropyLoss"
-    aliases = ("BinaryCrossEntropy", "bce", "binary_cross_entropy")
+    aliases = ("BinaryCrossEntropy", "bce", "binary_cross_entropy", "binary_crossentropy")
     from_logits: bool = field(False, doc="whether the prediction is a logit, before the sigmoid")
     weight: tuple[float, ...] | None = field(None, doc="w, factor of every term")
     pos_weight: tuple[float, ...] | None = field(None, doc="v, factor of the terms with y = 1")
-    examples = [({}, PROBABILITIES, HALVES), (dict(from_logits=True), (3, 4), HALVES),
-                (dict(weight=(0.5, 1.0, 2.0, 1.5), pos_weight=(3.0,)), PROBABILITIES, HALVES),
+    examples = [({}, CHANCES, HALVES), (dict(from_logits=True), (3, 4), HALVES),
+                (dict(weight=(0.5, 1.0, 2.0, 1.5), pos_weight=(3.0,)), CHANCES, HALVES),
                 (dict(from_logits=True, weight=(0.5,), pos_weight=(3.0, 1.0, 2.0, 0.5)), (3, 4), HALVES)]
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -79,7 +81,7 @@ class WeightedCrossEntropyLoss(_Binary):
     spec_name = "WeightedCrossEntropyLoss"
     aliases = ("WeightedCrossEntropy", "weighted_cross_entropy")
     weight: tuple[float, ...] | None = field(None, doc="w, factor of every term")
-    examples = [(dict(weight=(0.5, 1.0, 2.0, 1.5)), PROBABILITIES, HALVES), ({}, PROBABILITIES, HALVES)]
+    examples = [(dict(weight=(0.5, 1.0, 2.0, 1.5)), CHANCES, HALVES), ({}, CHANCES, HALVES)]
 
     def formula(self, prediction: Any, target: Any) -> Any:
         w = class_weights(self.weight, prediction.shape[-1] if prediction.ndim else 1, prediction.dtype, "WeightedCrossEntropyLoss")
@@ -100,8 +102,8 @@ class FocalLoss(_Binary):
     alpha: float | None = field(0.25, doc="α, share of y = 1", ge=0, le=1)
     from_logits: bool = field(False, doc="whether the prediction is a logit, before the sigmoid")
     eps: float = positive(1e-12, doc="ε, least probability")
-    examples = [({}, PROBABILITIES, YES_NO), (dict(from_logits=True, gamma=1.5, alpha=0.6), (3, 4), YES_NO),
-                (dict(gamma=0.5, alpha=None), PROBABILITIES, YES_NO)]
+    examples = [({}, CHANCES, YES_NO), (dict(from_logits=True, gamma=1.5, alpha=0.6), (3, 4), YES_NO),
+                (dict(gamma=0.5, alpha=None), CHANCES, YES_NO)]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
@@ -137,6 +139,7 @@ class CrossEntropyLoss(Loss):
     spec_name = "CrossEntropyLoss"
     aliases: ClassVar[tuple[str, ...]] = ("CrossEntropy", "cross_entropy", "SoftmaxCrossEntropy")
     per = "sample"
+    reads = CLASS_LOGITS
     labels = True
     weight: tuple[float, ...] | None = field(None, doc="w, factor per class")
     label_smoothing: float = fraction(0.0, doc="a, share of the uniform distribution in q")
@@ -148,10 +151,10 @@ class CrossEntropyLoss(Loss):
         sparse = (prediction.shape[0], *prediction.shape[2:]) if prediction.ndim > 1 else None
         if prediction.ndim < 2 or target.shape not in (prediction.shape, sparse):
             raise ShapeError(f"{type(self).__name__}: expected logits (N, C, ...) with labels (N, ...) or probabilities (N, C, ...); "
-                             f"got {prediction.shape} and {target.shape}; classes go on axis 1.")
+                             f"got {prediction.shape} and {target.shape}; classes go on axis 1{slip(prediction.shape, target.shape, True)}.")
         if is_float(target.dtype) and target.shape != prediction.shape:
             raise DTypeError(f"{type(self).__name__}: expected integer labels of shape {sparse}, or probabilities of shape {prediction.shape}; "
-                             f"got {target.dtype} of shape {target.shape}; cast them.")
+                             f"got {target.dtype} of shape {target.shape}; cast them: y.astype(int).")
 
     def formula(self, prediction: Any, target: Any) -> Any:
         w = class_weights(self.weight, prediction.shape[1], prediction.dtype, type(self).__name__)
@@ -178,6 +181,7 @@ class CategoricalCrossEntropyLoss(Loss):
     spec_name = "CategoricalCrossEntropyLoss"
     aliases = ("CategoricalCrossEntropy", "categorical_crossentropy")
     per = "sample"
+    reads = CLASS_PROBABILITIES
     from_logits: bool = field(False, doc="whether the prediction is logits, before the softmax")
     label_smoothing: float = fraction(0.0, doc="a, share of the uniform distribution in q")
     eps: float = positive(1e-12, doc="ε, least probability")
@@ -204,6 +208,7 @@ class SparseCategoricalCrossEntropyLoss(Loss):
     spec_name = "SparseCategoricalCrossEntropyLoss"
     aliases = ("SparseCategoricalCrossEntropy", "sparse_categorical_crossentropy")
     per = "sample"
+    reads = CLASS_PROBABILITIES
     labels = True
     from_logits: bool = field(False, doc="whether the prediction is logits, before the softmax")
     ignore_index: int | None = field(None, doc="label of samples that do not count")
@@ -215,7 +220,8 @@ class SparseCategoricalCrossEntropyLoss(Loss):
         sparse = (prediction.shape[0], *prediction.shape[2:]) if prediction.ndim > 1 else None
         if target.shape != sparse:
             raise ShapeError(f"{type(self).__name__}: expected probabilities (N, C, ...) with integer labels (N, ...); got {prediction.shape} and "
-                             f"{target.shape}; classes go on axis 1, and one-hot targets to CategoricalCrossEntropyLoss.")
+                             f"{target.shape}; classes go on axis 1, and one-hot targets to CategoricalCrossEntropyLoss"
+                             f"{slip(prediction.shape, target.shape, True)}.")
         check_labels(type(self).__name__, target, prediction.shape[1], self.ignore_index)
 
     @property

@@ -13,6 +13,7 @@ from ..ops.losses import check_labels
 from ..state import Parameter
 from ..tensor import Tensor
 from .base import Loss, expect_among, rest
+from .reading import CLASS_SCORES, MARGINS, RANKS
 
 SIGNS = np.array([[1, -1, -1, 1, 1], [-1, -1, 1, 1, -1], [1, 1, -1, -1, 1], [-1, 1, 1, -1, -1]], np.float32)
 LENGTHS = np.array([[0.95, 0.3, 0.05], [0.2, 0.7, 0.5], [0.02, 0.4, 0.97]], np.float32)
@@ -22,6 +23,7 @@ CAPSULES = np.array([[[0.5, -0.3], [0.1, 0.2]], [[0.9, 0.6], [-0.4, 0.7]], [[-0.
 class _Signed(Loss):
     """Prediction and target of one shape, y in {−1, 1}; {0, 1} is taken for it."""
 
+    reads = MARGINS
     examples = [({}, (4, 5), SIGNS), ({}, (4, 5), np.maximum(SIGNS, 0))]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
@@ -95,6 +97,7 @@ class WassersteinLoss(_Signed):
 
     spec_name = "WassersteinLoss"
     aliases = ("Wasserstein", "wasserstein")
+    reads = ""  # a critic's scores are no decision
 
     def of_margin(self, z: Any) -> Any:
         return -z
@@ -110,6 +113,7 @@ class MarginLoss(Loss):
     spec_name = "MarginLoss"
     aliases = ("Margin", "margin")
     per = "sample"
+    reads = CLASS_SCORES
     labels = True
     m_plus: float = positive(0.9, doc="m⁺: least length of a capsule whose class is present")
     m_minus: float = field(0.1, doc="m⁻: largest length of one whose class is absent", ge=0)
@@ -126,8 +130,11 @@ class MarginLoss(Loss):
         else:
             expect_among("MarginLoss", "one-hot target", target, (0.0, 1.0))
 
+    def scores(self, prediction: Any) -> Any:
+        return F.sqrt(F.sum(F.square(prediction), -1)) if prediction.ndim == 3 else prediction
+
     def formula(self, prediction: Any, target: Any) -> Any:
-        v = F.sqrt(F.sum(F.square(prediction), -1)) if prediction.ndim == 3 else prediction
+        v = self.scores(prediction)
         t = (F.one_hot(target, v.shape[1]) if target.ndim == 1 else target).astype(v.dtype)
         return F.sum(t * F.square(F.relu(self.m_plus - v)) + self.lam * (1.0 - t) * F.square(F.relu(v - self.m_minus)), 1)
 
@@ -142,6 +149,7 @@ class OrdinalRegressionLoss(Loss):
     spec_name = "OrdinalRegressionLoss"
     aliases = ("OrdinalRegression", "ordinal")
     per = "sample"
+    reads = RANKS
     labels = True
     num_classes: int = field(doc="K, how many ranks there are", gt=1)
     examples = [(dict(num_classes=5), (4, 4), np.array([4, 0, 2, 2], np.int32)), (dict(num_classes=4), (5,), np.array([3, 0, 1, 2, 2], np.int32))]
@@ -157,9 +165,12 @@ class OrdinalRegressionLoss(Loss):
                              f"got {prediction.shape} and {target.shape}.")
         check_labels("OrdinalRegressionLoss", target, self.num_classes)
 
+    def scores(self, prediction: Any) -> Any:
+        if prediction.shape[1:] == (self.num_classes - 1,):
+            return prediction
+        return prediction.reshape(-1, 1) - self.thresholds.tensor.astype(prediction.dtype)
+
     def formula(self, prediction: Any, target: Any) -> Any:
-        logits, ranks = prediction, self.num_classes - 1
-        if prediction.shape[1:] != (ranks,):
-            logits = prediction.reshape(-1, 1) - self.thresholds.tensor.astype(prediction.dtype)
-        above = (target.reshape(-1, 1) > F.arange(n=ranks, dtype="int32")).astype(logits.dtype)
+        logits = self.scores(prediction)
+        above = (target.reshape(-1, 1) > F.arange(n=self.num_classes - 1, dtype="int32")).astype(logits.dtype)
         return F.sum(F.binary_cross_entropy_with_logits(logits, above), rest(logits))

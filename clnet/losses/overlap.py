@@ -10,6 +10,7 @@ from .. import ops as F
 from ..config import field, positive
 from ..tensor import Tensor
 from .base import Loss, expect, rest
+from .reading import PROBABILITIES
 
 MASKS = np.array([[[0.1, 0.9], [0.6, 0.3]], [[0.7, 0.2], [0.05, 0.8]], [[0.4, 0.55], [0.15, 0.35]]], np.float32)
 TRUTH = np.array([[[0, 1], [1, 0]], [[1, 0], [0, 1]], [[0, 0], [0, 0]]], np.float32)
@@ -25,13 +26,13 @@ class DiceLoss(Loss):
     spec_name = "DiceLoss"
     aliases = ("Dice", "dice")
     per = "sample"
+    reads = PROBABILITIES
     smooth: float = positive(1e-6, doc="s, what empty masks have in common")
     per_sample: bool = field(True, doc="whether every sample has an overlap of its own; without, the value is one number")
     examples = [({}, MASKS, TRUTH), (dict(per_sample=False, smooth=1.0), MASKS, TRUTH)]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
-        expect("DiceLoss", "prediction", prediction, 0.0, 1.0, "; take the sigmoid or softmax first")
         expect("DiceLoss", "target", target, 0.0, 1.0)
 
     def formula(self, prediction: Any, target: Any) -> Any:

@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..state import Parameter
 from ..tensor import Tensor
 from .base import Loss, expect, rest
+from .reading import VALUES
 
 # What the examples are made of.
 POSITIVE = np.array([[0.5, 1.2, 0.3, 2.0], [0.9, 0.1, 1.7, 0.6], [3.0, 0.25, 1.1, 0.8]], np.float32)
@@ -23,6 +24,7 @@ class MSELoss(Loss):
     """d²"""
 
     spec_name = "MeanSquaredErrorLoss"
+    reads = VALUES
     aliases = ("mse",)
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -33,6 +35,7 @@ class MAELoss(Loss):
     """|d|; the subgradient at 0 is 0."""
 
     spec_name = "MeanAbsoluteErrorLoss"
+    reads = VALUES
     aliases = ("mae",)
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -43,6 +46,7 @@ class RMSELoss(Loss):
     """√(mean d²), one number whatever the reduction; the subgradient at 0 is 0."""
 
     spec_name = "RootMeanSquaredErrorLoss"
+    reads = VALUES
     aliases = ("rmse",)
     per = "whole"
 
@@ -60,6 +64,7 @@ class HuberLoss(Loss):
     """
 
     spec_name = "HuberLoss"
+    reads = VALUES
     aliases = ("huber",)
     delta: float = positive(1.0, doc="where the parabola becomes a line, in units of d")
 
@@ -74,6 +79,7 @@ class LogCoshLoss(Loss):
     """ln cosh d"""
 
     spec_name = "LogCoshLoss"
+    reads = VALUES
     aliases = ("log_cosh", "logcosh")
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -91,6 +97,7 @@ class QuantileLoss(Loss):
     """
 
     spec_name = "QuantileLoss"
+    reads = VALUES
     aliases = ("quantile", "pinball")
     quantile: float = field(0.5, doc="q: the share of targets that should lie below the prediction", gt=0, lt=1)
     examples = [(dict(quantile=0.9), (4, 5), (4, 5)), ({}, (3, 4), (3, 4))]
@@ -107,6 +114,7 @@ class CharbonnierLoss(Loss):
     """
 
     spec_name = "CharbonnierLoss"
+    reads = VALUES
     aliases = ("charbonnier", "Charbonnier")
     eps: float = positive(1e-3, doc="ε: half-width of the rounded kink, in units of d")
 
@@ -118,6 +126,7 @@ class MeanBiasErrorLoss(Loss):
     """−d = target − prediction: signed and without a lower bound, so a measure rather than something to minimise."""
 
     spec_name = "MeanBiasErrorLoss"
+    reads = VALUES
     aliases = ("mbe", "MeanBiasError")
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -132,6 +141,11 @@ class PoissonLoss(Loss):
 
     spec_name = "PoissonLoss"
     aliases = ("Poisson", "poisson")
+
+    @property
+    def reads(self) -> str:  # type: ignore[override]
+        return "" if self.log_input else VALUES
+
     log_input: bool = field(False, doc="whether the prediction is the logarithm of the rate")
     eps: float = positive(1e-8, doc="ε, keeps the logarithm finite at p = 0")
     examples = [({}, POSITIVE, COUNTS), (dict(log_input=True), (3, 4), COUNTS)]
@@ -156,6 +170,7 @@ class ScaleInvariantDepthLoss(Loss):
     """
 
     spec_name = "ScaleInvariantDepthLoss"
+    reads = VALUES
     aliases = ("ScaleInvariantDepth", "silog")
     per = "sample"
     lam: float = field(0.5, doc="λ: how much of a common scale is forgiven", ge=0, le=1)
@@ -183,6 +198,7 @@ class ElasticNetLoss(Loss):
     """
 
     spec_name = "ElasticNetLoss"
+    reads = VALUES
     aliases = ("ElasticNet", "elastic_net")
     alpha: float = field(0.01, doc="α, weight of the penalty", ge=0)
     l1_ratio: float = field(0.5, doc="ρ: share of the absolute values", ge=0, le=1)

@@ -72,6 +72,8 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
     optimizer.load_counters(json.loads(meta.get("counters", "{}")))
     trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))
     loop.epoch, loop.batch = int(position["epoch"]), int(position["batch"])
+    if loop.batch and arrays["epoch.rows"].shape[1:] != (len(trainer.steps.columns) + 1,):
+        raise CheckpointError(f"{who}: expected a checkpoint at the end of an epoch, or of this version; got one that keeps other numbers of its metrics.")
     loop.rows = [tuple(map(float, row)) for row in arrays["epoch.rows"]]
     for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
         if remembered["type"] == type(c).__name__ and hasattr(c, "load_state"):

@@ -10,12 +10,13 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import DataError
 from ..names import guide as _guide
+from .arrays import as_array, column_names, pair
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 LARGEST = 8 << 30  # [bytes] of one array: a header that claims more is not believed
@@ -27,6 +28,10 @@ Batch = tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]
 class Dataset:
     """Samples x (N, …) (a tuple of such arrays for a model of several inputs) and targets y (N, …), class names, a description.
 
+    Arrays, pandas frames and series, tensors of other libraries and lists are taken. float64 becomes float32; integers and bools stay what
+    they are, and become float32 on the device where a layer computes with them: the bytes of an image are not scaled, x / 255 does that.
+    `len(d)`, `d[0]` (one sample and its target), `d[:100]` (a Dataset), and iteration over samples.
+    columns   names of the features of each input, from the frames that they came in
     Raises DataError when empty, of unequal lengths, or not numbers.
     """
 
@@ -35,19 +40,23 @@ class Dataset:
     names: tuple[str, ...] = ()
     description: str = ""
     title: str = "data"
+    columns: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        arrays = [np.asarray(a) for a in (*parts(self.x), self.y)]
-        for a in arrays:
-            if a.dtype.hasobject or a.dtype.kind not in "biuf":
-                raise DataError(f"{self.title}: expected arrays of numbers; got {a.dtype}; convert them first.")
+        arrays = [as_array(a, self.title) for a in (*parts(self.x), self.y)]
         if any(not a.ndim or len(a) != len(arrays[0]) for a in arrays):
             raise DataError(f"{self.title}: expected as many samples as targets; got shapes {' and '.join(str(a.shape) for a in arrays)}.")
         if not len(arrays[0]):
             raise DataError(f"{self.title}: expected at least one sample; got none.")
+        columns = tuple(column_names(a) for a in parts(self.x))
+        if any(columns):
+            object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "given", tuple(a.dtype.name for a in arrays))  # what messages speak of
         *x, y = map(_single, arrays)
         object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
         object.__setattr__(self, "y", y)
+
+    given: ClassVar[tuple[str, ...]] = ()  # an instance has its own: the dtypes that its arrays came in
 
     def __len__(self) -> int:
         return len(self.y)
@@ -56,22 +65,52 @@ class Dataset:
         shapes = ", ".join(f"{a.dtype}{list(a.shape[1:])}" for a in parts(self.x))
         return f"<Dataset {self.title}: {len(self)} samples, x {shapes}, y {self.y.dtype}{list(self.y.shape[1:])}>"
 
+    def __getitem__(self, index: Any) -> Any:
+        """(sample, target) at a number; a Dataset at a slice, an array or list of numbers or a mask."""
+        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
+            return self.take(index)
+        if not -len(self) <= index < len(self):
+            raise DataError(f"{self.title}[{index}]: expected a number of a sample from {-len(self)} to {len(self) - 1}.")
+        x, y = self.rows(index)
+        return (x if isinstance(self.x, tuple) else x[0]), y
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
     def rows(self, index: Any) -> tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]:
         """(inputs, targets) at an index array or slice; inputs always a tuple."""
         return tuple(a[index] for a in parts(self.x)), self.y[index]
 
     def take(self, index: Any) -> Dataset:
         """The samples at an index array or slice, as a data set of its own."""
-        x, y = self.rows(index)
-        return Dataset(x if isinstance(self.x, tuple) else x[0], y, self.names, self.description, self.title)
+        try:
+            x, y = self.rows(np.asarray(index) if isinstance(index, list) else index)
+        except (IndexError, TypeError) as error:
+            raise DataError(f"{self.title}: expected a slice, numbers of samples below {len(self)}, or a mask of {len(self)}; "
+                            f"got {index!r} ({error}).") from None
+        found = Dataset(x if isinstance(self.x, tuple) else x[0], y, self.names, self.description, self.title, self.columns)
+        object.__setattr__(found, "given", self.given)
+        return found
 
     def split(self, test: float = 0.2, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """(train, test): ⌈test · N⌉ samples drawn by the seed go to the second; the same in every run."""
-        count = math.ceil(len(self) * test)
+        """(train, test): a share test in (0, 1), rounded up, or a number of samples goes to the second, drawn by the seed; the same in every run."""
+        who, number = f"{self.title}.split(test={test!r})", isinstance(test, (int, float, np.number)) and not isinstance(test, bool)
+        whole = number and isinstance(test, (int, np.integer)) and test >= 1
+        if not number or not (whole or 0 < test < 1):
+            raise DataError(f"{who}: expected a share in (0, 1), or a number of samples, at least 1, so that there are samples on both sides.")
+        count = int(test) if whole else math.ceil(len(self) * test)
         if not 0 < count < len(self):
-            raise DataError(f"{self.title}.split(test={test}): expected samples on both sides; got {len(self) - count} and {count}.")
+            raise DataError(f"{who}: expected samples on both sides; got {len(self) - count} and {count} of {len(self)}.")
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
         return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
+
+
+def unlabelled(x: Any) -> Dataset:
+    """Inputs alone, as `predict` takes them. Raises DataError."""
+    inputs = tuple(as_array(a, "predict") for a in parts(x))
+    if not inputs or not inputs[0].ndim:
+        raise DataError(f"predict: expected samples (N, ...); got {x!r}.")
+    return Dataset(tuple(inputs) if isinstance(x, tuple) else inputs[0], np.zeros(len(inputs[0]), np.int32), title="predict")
 
 
 def parts(x: Any) -> tuple[Any, ...]:
@@ -82,20 +121,22 @@ def parts(x: Any) -> tuple[Any, ...]:
 def _single(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Native byte order, C order, and single precision where it is double: what a device computes with."""
     wanted = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32)}.get(a.dtype.name, a.dtype.newbyteorder("="))
+    wanted = np.dtype(np.float32) if wanted.kind == "f" and wanted.itemsize > 8 else wanted
     if wanted == np.int32 and a.size and not -(2**31) <= a.min() <= a.max() < 2**31:
         wanted = np.dtype(np.int64)
     return np.ascontiguousarray(a, wanted)
 
 
 def from_arrays(x: Any, y: Any, names: Sequence[str] = (), description: str = "", title: str = "data") -> Dataset:
-    """A data set from anything NumPy understands. Raises DataError."""
-    return Dataset(x if isinstance(x, tuple) else np.asarray(x), np.asarray(y), tuple(map(str, names)), description, title)
+    """A data set from arrays, frames, tensors or lists: see Dataset. Raises DataError."""
+    return Dataset(x, y, tuple(map(str, names)), description, title)
 
 
 def load(name: str) -> Dataset:
     """A data set that needs no network: "digits" (1797 images of 8 x 8 handwritten digits, values in [0, 1]). Raises DataError."""
     if name != "digits":
-        raise DataError(f"data.load({name!r}): expected 'digits'; got another name; read files with read_idx or read_npz.")
+        raise DataError(f"data.load({name!r}): expected 'digits', the only data set that comes along; for one's own there are data.from_arrays(x, y) "
+                        "for arrays and frames, data.read_npz(path), and data.read_idx(path) for the files of MNIST.")
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -214,10 +255,7 @@ def even(count: int, size: int) -> int:
 
 def as_dataset(data: Any) -> Dataset:
     """A Dataset, or a pair (x, y) of arrays made one. Raises DataError."""
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, (tuple, list)) and len(data) == 2:
-        return from_arrays(*data)
-    raise DataError(f"data: expected a Dataset or a pair (x, y) of arrays; got {type(data).__name__}; see data.from_arrays.")
+    return data if isinstance(data, Dataset) else from_arrays(*pair(data))
+
 
 _guide(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 import weakref
@@ -13,6 +12,7 @@ import numpy as np
 from ..engine import current
 from ..errors import NonFiniteError
 from .callbacks import Callbacks
+from .check import bad_input
 from .data import Batch, Batches
 from .diagnose import diagnose
 from .interrupt import Interrupts
@@ -134,15 +134,14 @@ class Loop:
 
     def means(self) -> dict[str, float]:
         """Of the running epoch, every sample counting once."""
-        weights = [row[0] for row in self.rows]
-        return {name: math.fsum(w * row[k + 1] for w, row in zip(weights, self.rows, strict=True)) / sum(weights) if weights else math.nan
-                for k, name in enumerate(self.steps.names)}
+        numbers: dict[str, float] = self.steps.numbers(self.rows)
+        return numbers
 
     def _close(self, seconds: float, samples: float) -> None:
         """The end of an epoch: validation, its row of the history, callbacks."""
         logs = {"epoch": self.epoch + 1, **self.means()}
         if self.validation is not None:
-            logs |= {f"val_{k}": v for k, v in self.trainer.evaluate(self.validation).items()}
+            logs |= {f"val_{k}": v for k, v in self.trainer.measure(self.validation, "validation").items()}
         optimizer = self.optimizer
         if self.steps.scaling is not None and self.rows:
             logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
@@ -165,14 +164,24 @@ class Loop:
         assert self.snapshot is not None
         self.snapshot.take()
         where = f"step {first_step + bad + 1} (epoch {self.epoch + 1}, batch {first_batch + bad + 1})"
-        message = f"Trainer: expected finite numbers; in {where} {diagnose(self.trainer, window[bad])}"
+        what, way_out = self._why(window[bad], first_batch + bad)
+        message = f"Trainer: expected finite numbers; in {where} {what}"
         if self.on_nan == "stop":
-            raise NonFiniteError(f"{message}; lower the learning rate, set clip_norm= or mend the data. The model is as it was before this step.")
+            raise NonFiniteError(f"{message}{way_out and '; '}{way_out}. The model is as it was before this step.")
         warnings.warn(f"{message}; this batch was left out.", RuntimeWarning, stacklevel=2)
         self.batch += 1
         for batch in window[bad + 1 :]:
             self.step(batch)
         self.read()
+
+    def _why(self, batch: Batch, number: int) -> tuple[str, str]:
+        """What is not finite in a batch, and what to do about it."""
+        size = self.batches.size
+        if found := bad_input(self.batches.data, self.batches.order(self.epoch)[number * size : (number + 1) * size]):
+            return found, "mend the data (leave such samples out, or fill them), or go on without such batches with on_nan=\"skip\""
+        if found := self.trainer.out_of_range(batch[0]):
+            return found.rstrip("."), ""
+        return diagnose(self.trainer, batch), "lower the learning rate, set clip_norm= or mend the data"
 
     def _rewind(self, window: list[Batch], first_step: int, first_batch: int, bad: int) -> int:
         """Replays from the last read up to the first step that leaves something not finite, without it; returns its number in the window."""

@@ -1,74 +1,220 @@
-"""Metrics: means over a batch, computed on the device beside the loss. A metric is a function (output, target) -> scalar tensor."""
+"""Metrics: what a step leaves of them on the device, beside its loss, and the number that an epoch makes of that.
+
+Which of them fit follows from what the loss says a prediction is (clnet.losses.reading) and from the shapes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .. import ops as F
-from ..errors import ConfigError, ShapeError
+from ..engine.record import infer
+from ..errors import ConfigError
+from ..losses.reading import CLASSES, PROBABILITIES, UNSAID, VALUES, YES_NO, decided, named, reading
 from ..names import ending
 from ..names import guide as _guide
+from ..spec import Spec
 from ..tensor import Tensor, as_tensor
 
-METRICS: dict[str, Callable[[Any, Any], Tensor]] = {}
+Array = np.ndarray[Any, Any]
+MOST = 16  # outputs a sample of which R² is taken: it keeps sums of each
 
 
-def metric(fn: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
-    """Registers a metric under the name of its function."""
-    METRICS[fn.__name__] = fn
+def average(samples: Array, columns: Array) -> float:
+    """Σ n v / Σ n of the first column, n the samples of each step: every sample counts once."""
+    return math.fsum(samples * columns[:, 0]) / math.fsum(samples)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`columns(output, target, loss)`: scalars of a step; `finish(samples, columns)`: the number of many steps, `samples` (S,), `columns` (S, width).
+
+    fits   whether it can be had: (what the loss reads, specs of output and target); `wants` says so in words
+    high   whether more is better
+    width  how many scalars a step leaves
+    """
+
+    name: str
+    columns: Callable[[Any, Any, Any], Sequence[Any]]
+    finish: Callable[[Array, Array], float] = average
+    fits: Callable[[str, Spec, Spec], bool] = lambda reads, output, target: True
+    wants: str = ""
+    high: bool = False
+    width: int = 1
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def metric(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Registers a function (output, target) -> scalar tensor, the mean of a batch, as a metric under its name."""
+    METRICS[fn.__name__] = _of_function(fn)
     return fn
 
 
-def resolve(metrics: Any) -> dict[str, Callable[[Any, Any], Tensor]]:
-    """{name: function} of names and functions. Raises ConfigError for unknown and repeated names."""
-    found: dict[str, Callable[[Any, Any], Tensor]] = {}
-    for m in (metrics,) if isinstance(metrics, str) else metrics:
-        if isinstance(m, str) and m not in METRICS:
-            raise ConfigError(f"metrics: expected {', '.join(METRICS)} or a function; got {m!r}{ending(m, METRICS)}")
-        name = m if isinstance(m, str) else getattr(m, "__name__", type(m).__name__)
-        if name in found or name == "loss":
-            raise ConfigError(f"metrics: expected every name once and none called 'loss'; got {name!r} again.")
-        found[name] = METRICS[m] if isinstance(m, str) else m
-    return found
+def _of_function(fn: Callable[[Any, Any], Any]) -> Metric:
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return Metric(name, lambda output, target, loss: (fn(output, target),), high="acc" in name)
 
 
-@metric
-def accuracy(output: Any, target: Any) -> Tensor:
-    """y = mean(argmax(output) = label); classes on the last axis, labels or probabilities as target."""
+def _known(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def declare(columns: Callable[..., Any]) -> Callable[..., Any]:
+        METRICS[name] = Metric(name, columns, **more)
+        return columns
+
+    return declare
+
+
+# --- which metrics
+def resolve(metrics: Any) -> tuple[Metric, ...] | None:
+    """The metrics of names and functions; None of "auto". Raises ConfigError for unknown and repeated names."""
+    if isinstance(metrics, str) and metrics == "auto":
+        return None
+    found: dict[str, Metric] = {}
+    for m in (metrics,) if isinstance(metrics, str) or callable(metrics) else metrics or ():
+        if not callable(m) and m not in METRICS:
+            raise ConfigError(f"metrics: expected 'auto', {', '.join(METRICS)} or a function (output, target) -> scalar; got {m!r}{ending(str(m), METRICS)}")
+        made = _of_function(m) if callable(m) else METRICS[m]
+        if made.name in found or made.name == "loss":
+            raise ConfigError(f"metrics: expected every name once and none called 'loss'; got {made.name!r} again.")
+        found[made.name] = made
+    return tuple(found.values())
+
+
+def defaults(loss: Any, output: Spec, target: Spec) -> tuple[str, ...]:
+    """The names of what fits a loss and shapes: accuracy of classes, of yes and no, or of labels; RMSE and R² of numbers; else none."""
+    reads, several = reading(loss), len(output.shape) == 2 and output.shape[1] > 1
+    wanted = ("accuracy",) if reads in CLASSES else ("label_accuracy" if several else "binary_accuracy",) if reads in YES_NO else ("rmse", "r2")
+    return tuple(name for name in wanted if reads and METRICS[name].fits(reads, output, target))
+
+
+def bound(wanted: tuple[Metric, ...] | None, loss: Any, outputs: Sequence[Spec], target: Spec) -> dict[str, Metric]:
+    """The metrics by name with their widths, those that fit where `wanted` is None. Raises ConfigError for one that does not fit."""
+    several, y = len(outputs) != 1, target
+    fitting = () if several else defaults(loss, outputs[0], y)
+    chosen = tuple(METRICS[name] for name in fitting) if wanted is None else wanted
+    for m in chosen:
+        if not several and not m.fits(reading(loss), outputs[0], y):
+            better = f"choose {' or '.join(map(repr, fitting))}" if fitting else "leave it out, or pass a function (output, target) -> scalar"
+            raise ConfigError(f"metrics: expected for {m.name!r} {m.wants}; got an output {outputs[0].shape} and a target {y.shape} of {named(loss)}, "
+                              f"which reads {reading(loss) or UNSAID}; {better}.")
+    return {m.name: replace(m, width=_width(m, loss, outputs, y)) for m in chosen}
+
+
+def _width(m: Metric, loss: Any, outputs: Sequence[Spec], target: Spec) -> int:
+    found = infer(lambda *a: tuple(m.columns(a[0] if len(outputs) == 1 else a[:-1], a[-1], loss)), [*outputs, target])
+    if any(s.size != 1 for s in found):
+        raise ConfigError(f"metrics: expected {m.name} to give a scalar; got {', '.join(str(s.shape) for s in found)}; take its mean.")
+    return len(found)
+
+
+# --- classes
+def _sparse(output: Spec) -> tuple[int, ...]:
+    return (output.shape[0], *output.shape[2:])
+
+
+def _fits_classes(reads: str, output: Spec, target: Spec) -> bool:
+    if reads not in CLASSES and (reads or len(output.shape) < 2):
+        return False
+    return bool(reads) or target.shape in (output.shape, _sparse(output))
+
+
+def _ratio(samples: Array, columns: Array) -> float:
+    counted = math.fsum(columns[:, 1])
+    return math.fsum(columns[:, 0]) / counted if counted else math.nan
+
+
+@_known("accuracy", finish=_ratio, fits=_fits_classes, high=True, wants="scores of classes on axis 1, and labels")
+def _accuracy(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+    """Σ (class decided for = label) and how many labels count: those that the loss ignores do not."""
     output, target = as_tensor(output), as_tensor(target)
-    if target.shape == output.shape and output.ndim > 1:
-        target = F.argmax(target, -1)
-    if target.shape != output.shape[:-1]:
-        raise ShapeError(f"accuracy: expected labels of shape {output.shape[:-1]} for an output {output.shape}; got {target.shape}; choose other metrics=.")
-    return F.mean(F.equal(F.argmax(output, -1).astype("int32"), target.astype("int32")).astype("float32"))
+    classes = decided(loss, output) if reading(loss) else F.argmax(output, 1).astype("int32")
+    labels = F.argmax(target, 1) if target.ndim > classes.ndim else target
+    labels = labels.astype("int32")
+    hit, ignored = F.equal(classes, labels).astype("float32"), getattr(loss, "ignore_index", None)
+    if ignored is None or target.ndim > classes.ndim:
+        return F.sum(hit), as_tensor(float(labels.size))
+    counted = F.not_equal(labels, ignored).astype("float32")
+    return F.sum(hit * counted), F.sum(counted)
 
 
-@metric
-def binary_accuracy(output: Any, target: Any) -> Tensor:
-    """y = mean((output > 0) = (target > ½)), outputs being logits"""
-    output, target = _alike("binary_accuracy", output, target)
-    return F.mean(F.equal(output > 0.0, target > 0.5).astype("float32"))
+# --- yes and no
+def _fits_yes_no(reads: str, output: Spec, target: Spec) -> bool:
+    return reads in YES_NO and output.shape == target.shape
 
 
-@metric
-def mae(output: Any, target: Any) -> Tensor:
-    """y = mean |output − target|"""
-    output, target = _alike("mae", output, target)
-    return F.mean(F.abs(output - target))
+def _right(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+    """mean((decided for yes) = (target > ½))"""
+    return (F.mean(F.equal(decided(loss, output), as_tensor(target) > 0.5).astype("float32")),)
 
 
-@metric
-def mse(output: Any, target: Any) -> Tensor:
-    """y = mean (output − target)²"""
-    output, target = _alike("mse", output, target)
-    return F.mean(F.square(output - target))
+for _name, _what in (("binary_accuracy", "a logit, probability or margin of yes, and targets of 0 and 1 of its shape"),
+                     ("label_accuracy", "a logit, probability or margin of each label, and targets of 0 and 1 of its shape")):
+    _known(_name, fits=_fits_yes_no, high=True, wants=_what)(_right)
 
 
-def _alike(who: str, output: Any, target: Any) -> tuple[Tensor, Tensor]:
-    output, target = as_tensor(output), as_tensor(target)
-    if output.shape != target.shape:
-        raise ShapeError(f"{who}: expected a target of the output's shape {output.shape}; got {target.shape}; reshape one of them.")
-    return output, target.astype(output.dtype)
+# --- numbers
+def _fits_numbers(reads: str, output: Spec, target: Spec) -> bool:
+    return reads in ("", VALUES, PROBABILITIES) and output.shape == target.shape
+
+
+def _fits_r2(reads: str, output: Spec, target: Spec) -> bool:
+    return reads in ("", VALUES) and output.shape == target.shape and 0 < output.size <= MOST * output.shape[0]
+
+
+def _difference(output: Any, target: Any) -> Tensor:
+    output = as_tensor(output)
+    return output - as_tensor(target).astype(output.dtype)
+
+
+@_known("mae", fits=_fits_numbers, wants="numbers, and targets of their shape")
+def _mae(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+    """mean |output − target|"""
+    return (F.mean(F.abs(_difference(output, target))),)
+
+
+def _mse(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+    """mean (output − target)²"""
+    return (F.mean(F.square(_difference(output, target))),)
+
+
+def _root(samples: Array, columns: Array) -> float:
+    return math.sqrt(average(samples, columns))
+
+
+_known("mse", fits=_fits_numbers, wants="numbers, and targets of their shape")(_mse)
+_known("rmse", finish=_root, fits=_fits_numbers, wants="numbers, and targets of their shape")(_mse)
+
+
+def _coefficient(samples: Array, columns: Array) -> float:
+    """1 − Σ (output − target)² / Σ (target − mean)² over all samples, averaged over the outputs; of a constant target 1 or 0."""
+    if samples.sum() < 2:
+        return math.nan
+    error, origin, first, second = np.moveaxis(columns.reshape(len(samples), 4, -1), 1, 0)
+    n = samples[:, None]
+    means = origin + first
+    spread = (n * (second - first**2 + (means - (n * means).sum(0) / n.sum()) ** 2)).sum(0)
+    left = (n * error).sum(0)
+    flat = np.where(left == 0, 1.0, np.where(np.isnan(left), math.nan, 0.0))
+    return float(np.where(spread > 0, 1.0 - left / np.where(spread > 0, spread, 1.0), flat).mean())
+
+
+@_known("r2", finish=_coefficient, fits=_fits_r2, high=True, wants=f"at most {MOST} numbers a sample, and targets of their shape")
+def _r2(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+    """Per output: mean (output − target)², the first target t, mean (target − t), mean (target − t)²: no difference of large numbers."""
+    if as_tensor(output).size == as_tensor(output).shape[0]:  # as the loss and rmse write it, so that it is computed once
+        y = as_tensor(target).astype("float32").reshape(-1)
+        d = y - y[0]
+        return (*_mse(output, target, loss), y[0], F.mean(d), F.mean(d * d))
+    n = as_tensor(output).shape[0]
+    y, error = as_tensor(target).astype("float32").reshape(n, -1), F.square(_difference(output, target)).reshape(n, -1)
+    d = y - y[:1]
+    return tuple(c[k] for c in (F.mean(error, 0), y[0], F.mean(d, 0), F.mean(d * d, 0)) for k in range(y.shape[1]))
+
 
 _guide(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..optimizers.base import Optimizer, assign
 from ..precision import autocast
 from ..state import Parameter, Variable
 from ..tensor import Tensor, as_tensor
+from .metrics import Metric, average
 from .scaling import LEAST, LossScale
 
 ROWS = 64  # steps whose loss and metrics wait on the device
@@ -67,13 +69,14 @@ class Formulas:
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer,
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
                  precision: str | None, scaling: LossScale | None) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
         self.precision, self.scaling = precision, scaling
         self.names = ["loss", *metrics]
-        self.columns = [*self.names, *(("loss_scale", "skipped") if scaling else ())]
-        self.meter, self.tested = Meter(len(self.columns)), Meter(len(self.names))
+        mine = [f"{name}.{k}" for name, m in metrics.items() for k in range(m.width)]
+        self.columns = ["loss", *mine, *(("loss_scale", "skipped") if scaling else ())]
+        self.meter, self.tested = Meter(len(self.columns)), Meter(1 + len(mine))
 
     def recording(self) -> Any:
         """The block in which the model and its gradient are recorded."""
@@ -97,7 +100,7 @@ class Formulas:
             if finite is not None and v.tensor is not old:
                 value, v._tensor = v.tensor, old
                 assign(v, value, finite)
-        values = [loss, *(m(output, y) for m in self.metrics.values())]
+        values = self._values(loss, output, y)
         self.meter.write([*values, scaling.scale, scaling.skipped] if scaling else values, h[h.size - 1])
         return ()
 
@@ -109,8 +112,12 @@ class Formulas:
         with no_tape(), mode(self.model, False), self.recording():
             output = wide(self.model(*inputs))
             with autocast(None):
-                self.tested.write([self.loss(output, y), *(m(output, y) for m in self.metrics.values())], row)
+                self.tested.write(self._values(self.loss(output, y), output, y), row)
         return ()
+
+    def _values(self, loss: Any, output: Any, y: Any) -> list[Any]:
+        """What a step leaves in a row of its meter."""
+        return [loss, *(v for m in self.metrics.values() for v in m.columns(output, y, self.loss))]
 
     def forward(self, *inputs: Any) -> Any:
         with no_tape(), mode(self.model, False), self.recording():
@@ -131,7 +138,7 @@ class Steps:
     They refer to `formulas`, never back to this: a cycle would hold the model's memory until Python looks for cycles.
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Callable[..., Any]], optimizer: Optimizer,
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
                  precision: str | None = None, scaling: LossScale | None = None) -> None:
         self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling)
         self.metrics, self.optimizer, self.scaling = metrics, optimizer, scaling
@@ -142,6 +149,17 @@ class Steps:
         self.train = Recorded(formulas.train, "training step")
         self.test = Recorded(formulas.test, "evaluation step")
         self.forward = Recorded(formulas.forward, "forward")
+
+    def numbers(self, rows: Any) -> dict[str, float]:
+        """Loss and metrics of steps: a row is the number of samples and what its meter read."""
+        table = np.asarray(rows, np.float64).reshape(len(rows), -1)
+        if not len(table):
+            return dict.fromkeys(self.names, math.nan)
+        samples, at, found = table[:, 0], 2, {"loss": average(table[:, 0], table[:, 1:2])}
+        for name, m in self.metrics.items():
+            found[name] = m.finish(samples, table[:, at : at + m.width])
+            at += m.width
+        return found
 
     # --- what changes from step to step
     def arguments(self, t: int, row: int) -> np.ndarray[Any, Any]:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..engine.record import infer
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from ..layers.base import Layer
-from ..model_io import layers
+from ..losses.reading import ACTIVATION, out_of_range, reading
 from ..optimizers.base import Optimizer
 from ..precision import checked
 from ..spec import Spec, dtype_name
 from ..state import Parameter
-from ..tensor import tensor
 from . import checkpoint
 from .callbacks import Progress
-from .data import Batches, Dataset, as_dataset, even
+from .check import bad_input, check, check_inputs
+from .data import Batches, Dataset, as_dataset, even, unlabelled
 from .history import History
 from .loop import Loop
-from .metrics import resolve
+from .metrics import bound, resolve
 from .scaling import LossScale
 from .step import Steps
 
@@ -45,14 +45,15 @@ class Trainer:
     """Trains any Layer: step = forward, loss, gradients, update, one recorded plan per batch shape.
 
     loss      a Loss, or a function (output, target) -> scalar tensor
-    metrics   names from `METRICS` or functions (output, target) -> scalar tensor; computed beside the loss, on the device
+    metrics   "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no, label_accuracy of several,
+              rmse and r2 of numbers); or names from `METRICS` and functions (output, target) -> scalar tensor; computed on the device
     precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and optimizer state;
                 "fp32", "tf32", "fp32x3": the arithmetic of products; None: what clnet.precision and clnet.autocast say at the first step
     loss_scale  the LossScale of "fp16", where not the usual one: a step whose gradient overflows is left out and the scale halved
     Per step nothing leaves the device: losses and metrics wait there and are read together.
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = ("accuracy",), precision: str | None = None,
+    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = "auto", precision: str | None = None,
                  loss_scale: LossScale | None = None) -> None:
         for value, kind, name in ((model, Layer, "model"), (optimizer, Optimizer, "optimizer")):
             if not isinstance(value, kind):
@@ -64,13 +65,17 @@ class Trainer:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.precision = None if precision is None else checked(precision, "Trainer(precision=...)")
         self.loss_scale = (loss_scale or LossScale()) if precision == "fp16" else None
-        self.steps = Steps(model, loss, resolve(metrics), optimizer, self.precision, self.loss_scale)
+        self.metrics = resolve(metrics)
+        self.steps = Steps(model, loss, {}, optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.loop: Any = None
 
     def __repr__(self) -> str:
         how = f", precision={self.precision!r}" if self.precision else ""
-        return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={tuple(self.steps.metrics)}{how})"
+        return f"Trainer({type(self.model).__name__}, {self.loss!r}, {self.optimizer!r}, metrics={self._named()}{how})"
+
+    def _named(self) -> Any:
+        return "auto" if self.metrics is None else tuple(m.name for m in self.metrics)
 
     @at_home
     def fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
@@ -93,7 +98,9 @@ class Trainer:
         batch_size = self.optimizer.batch(len(data)) if batch_size is None else batch_size
         if fast_dev_run:
             epochs, data, validation = 1, data.take(slice(batch_size)), validation and validation.take(slice(batch_size))
-        self._check(data)
+        self._prepare(data, finite=on_nan == "stop")
+        if validation is not None:
+            self._prepare(validation, "validation")
         self._attach()
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
@@ -106,10 +113,13 @@ class Trainer:
 
     @at_home
     def evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
-        """Loss and metrics in evaluation mode, every sample counting once."""
+        """Loss and metrics in evaluation mode, every sample counting once. Data is checked as that of `fit`."""
         data = as_dataset(data)
-        if not self.model.built or any(not layer.built for layer in layers(self.model).values()):
-            self._check(data)
+        self._prepare(data, "evaluate")
+        return self.measure(data, "evaluate", batch_size)
+
+    def measure(self, data: Dataset, who: str, batch_size: int = 256) -> dict[str, float]:
+        """As `evaluate`, of data that was checked."""
         meter, rows, weights = self.steps.tested, [], []
         meter.filled = 0
         for inputs, y in Batches(data, even(len(data), batch_size), shuffle=False):
@@ -120,13 +130,31 @@ class Trainer:
                 rows.append(meter.read())
                 meter.filled = 0
         table = np.concatenate([*rows, meter.read()])
-        return {name: math.fsum(np.array(weights) * table[:, k]) / sum(weights) for k, name in enumerate(self.steps.names)}
+        found = self.steps.numbers(np.column_stack([weights, table]))
+        if math.isnan(found["loss"]):
+            self._explain(data, who)
+        return found
+
+    def _explain(self, data: Dataset, who: str) -> None:
+        """Why a loss is NaN, where the data says it. Raises DataError where the loss cannot read what the model gives."""
+        if text := bad_input(data):
+            warnings.warn(f"{who}: the loss is NaN, for {text}; leave such samples out, or fill them.", RuntimeWarning, stacklevel=4)
+        elif text := self.out_of_range(data.rows(slice(0, 256))[0]):
+            raise DataError(f"{who}: {text}")
+
+    def out_of_range(self, inputs: Any) -> str:
+        """A sentence, where the loss reads probabilities and the model gives something else for these inputs; else ""."""
+        out = self.steps.forward(*inputs) if reading(self.loss) in ACTIVATION else None
+        return "" if out is None or isinstance(out, tuple) else out_of_range(self.loss, np.asarray(out.numpy()))
 
     @at_home
     def predict(self, x: Any, batch_size: int = 256) -> Any:
-        """The model's outputs in evaluation mode, as NumPy arrays (a tuple where it has several)."""
-        inputs = x.x if isinstance(x, Dataset) else x
-        data = as_dataset((inputs, np.zeros(len(inputs[0] if isinstance(inputs, tuple) else inputs), np.int32)))
+        """The model's raw outputs in evaluation mode (before a loss on logits: logits), as NumPy arrays, a tuple where it has several.
+
+        `predict_proba` gives probabilities, predict(x).argmax(1) the classes. x   (N, …), also of one sample: x[None]
+        """
+        data = x if isinstance(x, Dataset) else unlabelled(x)
+        check_inputs(self.model, data)
         size = even(len(data), batch_size)
         pieces = []
         for rows, y in Batches(data, size, shuffle=False):
@@ -158,10 +186,9 @@ class Trainer:
             optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision, self.loss_scale)
 
-    def _check(self, data: Dataset) -> None:
-        """Builds the model and tries shapes and labels of all data without running anything. Raises ShapeError, DTypeError, DataError."""
-        inputs, y = data.rows(slice(None))
-        specs = [Spec(a.shape, dtype_name(a.dtype)) for a in inputs]
-        outputs = infer(lambda *x: self.model(*x), specs)
-        if len(outputs) == 1 and outputs[0].shape[:1] == y.shape[:1]:
-            infer(lambda o: self.loss(o, tensor(y)), [outputs[0]])
+    def _prepare(self, data: Dataset, who: str = "", finite: bool = True) -> None:
+        """Builds the model, tries shapes and labels of all data without running anything, and takes the metrics that fit."""
+        outputs = check(self.model, self.loss, data, who, finite)
+        metrics = bound(self.metrics, self.loss, outputs, Spec(data.y.shape, dtype_name(data.y.dtype)))
+        if metrics != self.steps.metrics:
+            self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale)

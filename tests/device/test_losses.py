@@ -263,7 +263,7 @@ Z34, NO = np.zeros((3, 4)), np.zeros(3)
     (TripletLoss(), (Z34, Z34, Z34[:2]), ShapeError, "negative of the anchor's shape"),
     (NoiseContrastiveEstimationLoss(), (NO, Z34), ShapeError, "set num_noise"),
     (NoiseContrastiveEstimationLoss(num_noise=4), (NO, Z34, NO), ShapeError, "expected both"),
-    (MSELoss(), (np.zeros((3, 1)), NO), ShapeError, "reshape one of them"),
+    (MSELoss(), (np.zeros((3, 1)), NO), ShapeError, r"y\[:, None\]"),
 ])
 def test_errors(loss: Loss, inputs: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
