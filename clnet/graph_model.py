@@ -14,10 +14,8 @@ from .errors import ConfigError, ShapeError
 from .layers.base import Layer, Symbolic
 from .layers.utility import Add, Multiply
 from .network import TRIAL, _Network, apply
-from .optimizers.base import Optimizer
 from .schema import nodes
 from .spec import Spec, dtype_name
-from .summary import Summary, summarize
 from .tensor import walk
 
 NODE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -54,26 +52,18 @@ class Graph(_Network):
     def specs_of_inputs(self) -> list[Spec | None]:
         return list(self.specs.values())
 
+    def lines(self) -> list[tuple[str, Layer, str]]:
+        return [(n.name, n.layer, ", ".join(n.inputs)) for n in self.order]
+
+    def title(self) -> str:
+        return f"{type(self).__name__} from {', '.join(f'{n} {s or ()}'.strip(' ()') for n, s in self.specs.items())} to {', '.join(self.outputs)}"
+
     def children(self) -> dict[str, Layer]:
         found: dict[str, Layer] = {}
         for node in self.nodes:
             if not any(node.layer is known for known in found.values()):
                 found[node.name] = node.layer
         return found
-
-    def build(self, *shapes: Sequence[int], dtype: str = "float32") -> Any:
-        """Binds all sizes that were left out, by these shapes or by those of the inputs."""
-        known = list(self.specs.values())
-        if not shapes and None in known:
-            raise ConfigError("Graph.build: expected a shape for every input; got inputs without one; pass them to build.")
-        specs = [Spec(tuple(s), dtype) for s in shapes] or [s for s in known if s is not None]
-        infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in specs])
-        return self
-
-    def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
-        if shapes or None in self.specs.values():
-            return super().summary(*shapes, batch=batch, dtype=dtype, optimizer=optimizer)
-        return summarize(self, [Spec((batch, *s.shape), s.dtype) for s in self.specs.values() if s is not None], optimizer)
 
     def forward(self, *inputs: Any) -> Any:
         if len(inputs) != len(self.inputs):

@@ -57,6 +57,9 @@ class Sequential(_Network):
         first = self.layers[0]
         return [Spec(first.shape, first.dtype) if isinstance(first, InputLayer) else None]
 
+    def lines(self) -> list[tuple[str, Layer, str]]:
+        return [(str(k), layer, "") for k, layer in enumerate(self.layers)]
+
     # --- as a list
     def fixed(self, name: str) -> bool:
         return False

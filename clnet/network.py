@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import dialects, model_io
+import numpy as np
+
+from . import dialects, model_io, show
 from .config import parse_json
 from .engine import current, engine_for, on
 from .engine.device import Device, select
 from .engine.record import infer
-from .errors import DTypeError, ShapeError
+from .errors import ConfigError, DTypeError, ShapeError
 from .layers.base import Layer
 from .optimizers.base import Optimizer
-from .spec import Spec
+from .spec import Spec, dtype_name
 from .state import carry
 from .summary import Summary, summarize
-from .tensor import homed
+from .tensor import Operators, homed
 
 TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
 
@@ -29,9 +32,12 @@ class _Network(Layer):
 
     integers = True
 
-    def build(self, *shapes: Sequence[int], dtype: str = "float32") -> Any:
-        """Binds all sizes that were left out; nothing runs. Returns the model. Raises ShapeError where layers do not fit."""
-        infer(self, [Spec((TRIAL, *s), dtype) for s in shapes])
+    def build(self, *shapes: Any, dtype: str = "float32") -> Any:
+        """Binds all sizes that were left out; nothing runs. Returns the model. Raises ShapeError where layers do not fit.
+
+        shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples; none where the model's inputs say them
+        """
+        infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in self._samples("build", shapes, dtype)])
         return self
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -47,9 +53,52 @@ class _Network(Layer):
         """Shape and dtype of one sample of every input, None where the configuration does not say."""
         return [None]
 
-    def summary(self, *shapes: Sequence[int], batch: int = 1, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
-        """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer (Adam if none is given)."""
-        return summarize(self, [Spec((batch, *s), dtype) for s in shapes], optimizer)
+    def summary(self, *shapes: Any, batch: int = 64, dtype: str = "float32", optimizer: Optimizer | None = None) -> Summary:
+        """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer (Adam if none is given).
+
+        shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples; none for a model that was called, or whose inputs say them
+        """
+        with self.placed():
+            return summarize(self, self._samples("summary", shapes, dtype), batch, optimizer)
+
+    def _samples(self, who: str, given: tuple[Any, ...], dtype: str) -> list[Spec]:
+        """Specs of one sample of every input: those given, else what the inputs say, else what the model was called with last."""
+        if given:
+            return [sample_spec(f"{type(self).__name__}.{who}", s, dtype) for s in ([given] if all(isinstance(n, int) for n in given) else given)]
+        found = self.specs_of_inputs()
+        if None in found:
+            found = [Spec(s.shape[1:], s.dtype) for s in vars(self).get("_seen", ())]
+        if not found:
+            raise ConfigError(f"{type(self).__name__}.{who}: expected the shape of one sample, which a model that was not called yet does not know; "
+                              f"got none; write model.{who}((30,)), or model.{who}(x) with samples x.")
+        return [s for s in found if s is not None]
+
+    # --- how it shows itself
+    def lines(self) -> list[tuple[str, Layer, str]]:
+        """(name, layer, where its inputs come from) of every layer, in order."""
+        raise NotImplementedError
+
+    def title(self) -> str:
+        """What stands above the lines."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        """A line a layer, those of models inside under them."""
+        shown = self.lines()
+        width = max((len(name) for name, _, _ in shown), default=0)
+        parts = [f"{name.ljust(width)}  {layer!r}{f'  <- {source}' if source else ''}" for name, layer, source in shown]
+        return "\n".join([f"{self.title()}:", *(f"  {line}" for part in parts for line in _hanging(part, width + 2))])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, layer, source in self.lines():
+            kind, _, fields = repr(layer).partition("(")
+            if isinstance(layer, _Network):
+                kind, fields = type(layer).__name__, show.plural(len(layer.lines()), "layer")
+            rows.append((name, kind, fields.removesuffix(")"), sum(v.size for v in layer.parameters()) or None, source))
+        heads = ["", "layer", "fields", "parameters", "inputs"]
+        last = 5 if any(r[4] for r in rows) else 4
+        return show.Table(heads[:last], [r[:last] for r in rows], align="lllrl"[:last], title=self.title()).html()
 
     # --- where it runs
     def use(self, device: Any = None) -> Any:
@@ -108,6 +157,29 @@ class _Network(Layer):
         """
         model_io.load_into(self, source)
         return self
+
+
+def _hanging(text: str, indent: int) -> list[str]:
+    first, *rest = text.splitlines()
+    return [first, *(" " * indent + line for line in rest)]
+
+
+def sample_spec(who: str, given: Any, dtype: str) -> Spec:
+    """The spec of one sample: of a shape, a number of features, or an array, frame or data set of samples. ConfigError for anything else."""
+    if isinstance(given, (list, tuple)) and not any(hasattr(n, "__len__") for n in given):
+        sizes = tuple(given[1:] if given and (given[0] is None or given[0] == -1) else given)  # Keras writes the batch as None
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in sizes):
+            return Spec(sizes, dtype_name(dtype))
+        raise ConfigError(f"{who}: expected the shape of one sample, sizes of at least 1; got {reprlib.repr(given)}.")
+    given = getattr(given, "x", given)
+    try:
+        array = given if isinstance(given, Operators) else np.asarray(given)
+    except ValueError:
+        raise ConfigError(f"{who}: expected samples of one shape; got {reprlib.repr(given)}.") from None
+    if not array.ndim or (not isinstance(array, Operators) and array.dtype.kind not in "biuf"):
+        raise ConfigError(f"{who}: expected the shape of one sample, or an array of samples; got {reprlib.repr(given)}.")
+    name = dtype_name(array.dtype)
+    return Spec(tuple(array.shape[1:]), "float32" if name == "float64" else name)
 
 
 def apply(name: str, layer: Layer, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from . import show
 from .errors import ShapeError
 from .op import OPS
 from .spec import Spec, np_dtype
@@ -55,15 +56,17 @@ def recording() -> bool:
 class Variable(Operators):
     """A named value that changes. Stands for its current tensor in every formula.
 
+    path        where it is in the model that it was asked of last: "layers.0.weight"
     role        what it is: "weight", "bias", "normalization", "embedding", "buffer", "state"
     trainable   whether optimizers see it
     """
 
-    __slots__ = ("__weakref__", "_tensor", "grad", "name", "role", "trainable")
+    __slots__ = ("__weakref__", "_tensor", "grad", "name", "path", "role", "trainable")
 
     def __init__(self, value: Any, name: str = "", role: str = "state", trainable: bool = False, dtype: Any = None) -> None:
         self._tensor = tensor(value, dtype, name)
         self.name, self.role, self.trainable = name, role, trainable
+        self.path = name
         self.grad: Any = None
 
     @property
@@ -78,7 +81,7 @@ class Variable(Operators):
 
     def __repr__(self) -> str:
         source, start = self._place()
-        return shown(source, f"{type(self).__name__}({self.name!r}, " if self.name else f"{type(self).__name__}(", self.spec, [f"role={self.role}"], start)
+        return shown(source, f"{type(self).__name__}({self.path!r}, " if self.path else f"{type(self).__name__}(", self.spec, [f"role={self.role}"], start)
 
     def _place(self) -> tuple[Tensor, int]:
         """The tensor that holds the elements, and the number of the first."""
@@ -88,7 +91,7 @@ class Variable(Operators):
         """Replaces the value; recorded, and run with the next flush or step. Raises ShapeError for another shape."""
         new = as_tensor(value, self.dtype)
         if new.shape != self.shape:
-            raise ShapeError(f"{self.name or 'Variable'}: expected a value of shape {self.shape}; got {new.shape}.")
+            raise ShapeError(f"{self.path or 'Variable'}: expected a value of shape {self.shape}; got {new.shape}.")
         self._set(new if new.dtype == self.dtype else new.astype(self.dtype))
 
     def _set(self, new: Tensor) -> None:
@@ -140,6 +143,32 @@ class Parameter(Variable):
             super()._set(new)
         else:
             self.arena.replace(self.part, new)
+
+
+class Parameters(list[Parameter], show.Shown):
+    """A list of parameters that shows itself as a table: path, shape, role, elements."""
+
+    def table(self) -> show.Table:
+        return _table(self, "parameter")
+
+    __repr__ = show.Shown.__repr__
+
+
+class Variables(dict[str, Variable], show.Shown):
+    """Variables by path, shown as a table."""
+
+    def table(self) -> show.Table:
+        return _table(self.values(), "variable")
+
+    __repr__ = show.Shown.__repr__
+
+
+def _table(variables: Iterable[Variable], noun: str) -> show.Table:
+    """A row a variable, and how much there is in all."""
+    found = list(variables)
+    rows = [(v.path or "-", str(v.spec), v.role if v.trainable or not isinstance(v, Parameter) else f"{v.role}, not trained", v.size) for v in found]
+    foot = show.plural(len(found), noun), show.size(sum(v.spec.nbytes for v in found)), "", sum(v.size for v in found)
+    return show.Table(["name", "shape", "role", "elements"], rows, align="lllr", foot=foot)
 
 
 class Arena:

@@ -21,7 +21,7 @@ from ..habits import LAYER
 from ..names import lacking
 from ..op import OPS
 from ..spec import is_float
-from ..state import Generator, Parameter, Variable
+from ..state import Generator, Parameter, Parameters, Variable, Variables
 from ..tensor import Operators, Tensor, as_tensor, tensor
 from .slips import fits, paired, turned, way_out
 
@@ -172,6 +172,7 @@ class Layer(Configured):
             except (ShapeError, DTypeError) as error:
                 self._explain(error, shapes)
                 raise
+        vars(self)["_seen"] = [x.spec for x in inputs if isinstance(x, Operators)]
         if _tape.on:
             self._called = (inputs, output)
         return output
@@ -247,8 +248,8 @@ class Layer(Configured):
         return found
 
     def variables(self, prefix: str = "") -> dict[str, Variable]:
-        """Every parameter and buffer by its path ("body.0.weight"), shared ones once."""
-        found: dict[str, Variable] = {}
+        """Every parameter and buffer by its path ("body.0.weight"), shared ones once. Shows as a table."""
+        found = Variables()
         for name, value in vars(self).items():
             if isinstance(value, Variable):
                 found[prefix + (value.name or name)] = value
@@ -256,11 +257,14 @@ class Layer(Configured):
             for path, v in child.variables(f"{prefix}{name}.").items():
                 if not any(v is w for w in found.values()):
                     found[path] = v
+        for path, v in found.items() if not prefix else ():
+            if not v.path.endswith(f".{path}"):  # a part of a model that is asked does not rename what the model has named
+                v.path = path
         return found
 
     def parameters(self) -> list[Parameter]:
-        """What optimizers see."""
-        return [v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable]
+        """What optimizers see. Shows as a table."""
+        return Parameters(v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable)
 
     def auxiliary(self) -> list[Any]:
         """Takes the scalars that layers add to the training loss: `aux_loss` of their last call, 0 from then on. `Trainer` adds them up."""

@@ -42,6 +42,11 @@ def imported(module: str, name: str) -> Callable[[], Any]:
     return lambda: exec(compile(f"from {module} import {name}", "<program>", "exec"), {})
 
 
+def called(model: Sequential, x: Any) -> Sequential:
+    model(x)
+    return model
+
+
 # Names of modules and of what lies in them.
 NAMES: list[Row] = [
     ("a class in a file", lambda: Layer.from_config({"type": "Dens"}), r"got 'Dens'; did you mean 'Dense'\?"),
@@ -134,6 +139,15 @@ MODELS: list[Row] = [
     ("model.predict(x)", lambda: mlp().predict(TABLE), r"trainer\.predict\(x\); one batch is model\.eval\(\)\(x\)\.numpy\(\)\.$"),
     ("model.state_dict()", lambda: mlp().state_dict(), r"values are in model\.variables\(\)"),
     ("model.to('cuda')", lambda: mlp().to("cuda"), r'write model\.use\("gpu"\)\.$'),
+    ("model.summary()", lambda: mlp().summary(), r"write model\.summary\(\(30,\)\), or model\.summary\(x\) with samples x\.$"),
+    ("model.summary() of one that was called", lambda: called(mlp(), TABLE).summary().parameters, 47),
+    ("model.summary(6)", lambda: mlp().summary(6).parameters, 47),
+    ("model.summary((6,))", lambda: [r.output for r in mlp().summary((6,)).rows], ["(N, 5)", "(N, 2)"]),
+    ("model.summary(x)", lambda: mlp().summary(TABLE).parameters, 47),
+    ("model.summary((None, 6))", lambda: mlp().summary((None, 6)).parameters, 47),
+    ("print(model)", lambda: repr(mlp()).splitlines()[1], lambda line: line == "  0  Dense(out_features=5, activation='relu')"),
+    ("print(model.parameters())", lambda: repr(mlp().build((6,)).parameters()), lambda text: "layers.0.weight" in text and "?" not in text),
+    ("model.use('numpy').device", lambda: mlp().build((6,)).use("numpy").device.key, lambda key: key == "numpy"),
     ("model.save('m.h5')", lambda: mlp().build((6,)).save("m.h5"), r"ends in \.safetensors, .*; got \.h5"),
     ("model.load(arrays)", lambda: mlp().build((6,)).load({}), "missing layers.0.bias"),
 ]

@@ -10,9 +10,11 @@ import pytest
 
 from clnet.engine import on
 from clnet.errors import ConfigError, ShapeError
-from clnet.layers import LSTM, Activation, Add, Conv2d, Dense, Flatten, LayerNorm, MaxPool2d
+from clnet.layers import LSTM, Activation, Add, Conv2d, Dense, Flatten, LayerNorm, MaxPool2d, TimeDistributed
+from clnet.layers import Input as InputLayer
 from clnet.model import Graph, Input, Model, Sequential
 from clnet.optimizers import SGD, Adam
+from clnet.train import Dataset
 
 
 @pytest.fixture(autouse=True)
@@ -153,14 +155,74 @@ def test_one_layer_twice_needs_a_graph() -> None:
 def test_summary_counts_by_hand() -> None:
     summary = mlp().summary((4,), batch=8, optimizer=Adam())
     assert [(r.layer, r.output, r.parameters) for r in summary.rows] == [
-        ("model", "(8, 3)", 0), ("layers.0", "(8, 5)", 25), ("layers.1", "(8, 5)", 10), ("layers.2", "(8, 3)", 18)]
+        ("layers.0", "(N, 5)", 25), ("layers.1", "(N, 5)", 10), ("layers.2", "(N, 3)", 18)]
     assert summary.parameters == summary.trainable == 53
     assert summary.memory["parameters"] == summary.memory["gradients"] == 4 * 53
     assert summary.memory["optimizer state"] == 8 * 53
     assert summary.memory["inputs"] == 8 * 4 * 4
     assert summary.memory["total"] == sum(n for name, n in summary.memory.items() if name != "total")
-    assert "53 (53 trainable)" in repr(summary)
-    assert "53 (53 trainable)" in summary._repr_html_()
+    for text in (repr(summary), summary._repr_html_()):
+        assert all(word in text for word in ("float32 (N, 4)", "47.2 %", "53", "212 B", "batches of 8", "Adam keeps 2 numbers for every weight"))
+        assert "No optimizer" not in text
+    assert "No optimizer was given" in repr(mlp().summary((4,)))
+
+
+@pytest.mark.parametrize("given", [(4,), ((4,),), ([4],), ((None, 4),), (np.zeros((9, 4)),), ([[1.0, 2.0, 3.0, 4.0]],),
+                                   (Dataset(np.zeros((9, 4)), np.zeros(9)),)])
+def test_summary_takes_what_says_a_sample(given: Any) -> None:
+    made = [Sequential(Dense(out_features=3)).summary(*given), Sequential(Dense(out_features=3)).build(*given).summary(*given)]
+    assert [(s.parameters, s.rows[0].output) for s in made] == [(15, "(N, 3)")] * 2
+
+
+def test_summary_of_a_model_that_was_called_needs_nothing() -> None:
+    model = Sequential(Conv2d(out_channels=3, kernel_size=3), Flatten(), Dense(out_features=2))
+    with pytest.raises(ConfigError, match=r"Sequential.summary: expected the shape of one sample, .*write model.summary\(\(30,\)\)"):
+        model.summary()
+    model(np.zeros((4, 1, 6, 6), np.float32))
+    assert [r.output for r in model.summary().rows] == ["(N, 3, 4, 4)", "(N, 48)", "(N, 2)"]
+    assert Sequential(InputLayer(shape=(4,)), Dense(out_features=3)).summary().parameters == 15
+    for wrong in ("x", (3, "a"), (0,), (2.5,), [[1], [1, 2]]):
+        with pytest.raises(ConfigError, match=r"expected (the shape of one sample|samples of one shape)"):
+            model.summary(wrong)
+
+
+def test_summary_names_what_users_know() -> None:
+    summary = Sequential(LSTM(hidden_size=4, num_layers=2), TimeDistributed(layer=Dense(out_features=2))).summary((7, 5))
+    assert [(r.layer, r.type, r.output, r.parameters) for r in summary.rows] == [
+        ("layers.0", "LSTM", "(N, 7, 4)", 336), ("layers.1", "TimeDistributed", "(N, 7, 2)", 0), ("layers.1.layer", "Dense", "(7 N, 2)", 10)]
+    assert summary.parameters == sum(r.parameters for r in summary.rows)
+
+
+def test_summary_leaves_the_last_call_to_backward() -> None:
+    model = mlp()
+    y = model(np.ones((2, 4), np.float32))
+    model.summary()
+    assert model.backward(np.ones(y.shape, np.float32)).shape == (2, 4)
+
+
+def test_a_model_is_a_line_a_layer() -> None:
+    model = Sequential(Dense(out_features=5), Sequential(Activation("relu"), Dense(out_features=2)))
+    assert repr(model).splitlines() == ["Sequential:", "  0  Dense(out_features=5)", "  1  Sequential:", "       0  Activation(name='relu')",
+                                        "       1  Dense(out_features=2)"]
+    assert repr(residual()).splitlines() == ["Graph from x float32[6] to y, h:", "  h    Dense(out_features=6)  <- x", "  sum  Add()  <- h, x",
+                                             "  y    Dense(out_features=2)  <- sum"]
+    html = residual().build()._repr_html_()
+    assert "<td" in html and "out_features=6" in html and ">42<" in html and "h, x" in html
+    assert "2 layers" in model._repr_html_()
+
+
+def test_parameters_show_their_names() -> None:
+    model = Sequential(Dense(out_features=5), Sequential(Dense(out_features=2, bias=False))).build((4,))
+    lines = repr(model.parameters()).splitlines()
+    assert [line.split() for line in lines[2:-2]] == [
+        ["layers.0.weight", "float32[5,", "4]", "weight", "20"], ["layers.0.bias", "float32[5]", "bias", "5"],
+        ["layers.1.layers.0.weight", "float32[2,", "5]", "weight", "10"]]
+    assert lines[-1].split() == ["3", "parameters", "140", "B", "35"]
+    assert repr(model.parameters()[2]).startswith("Parameter('layers.1.layers.0.weight', ")
+    model[1].parameters()
+    assert model[1][0].weight.path == "layers.1.layers.0.weight"
+    assert list(model.variables()) == [p.path for p in model.parameters()] and "layers.0.bias" in repr(model.variables())
+    assert "layers.0.weight" in model.parameters()._repr_html_() and isinstance(model.parameters(), list)
 
 
 def test_summary_counts_shared_layers_once() -> None:
