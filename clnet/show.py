@@ -215,19 +215,19 @@ class Table:
             style = ' style="font-weight:600"' if n in self.marked else ""
             body.append(f"<tr{style}>{self._html_row(c, 'td', '* ' if n in self.marked else '')}</tr>" if n is not None else
                         f'<tr><td colspan="{len(self.align)}" style="text-align:left">{html.escape(c[0])}</td></tr>')
-        title = f'<caption style="text-align:left;caption-side:top;color:inherit">{html.escape(self.title)}</caption>' if self.title else ""
+        title = f'<div style="margin:0.3em 0;font-weight:600">{html.escape(self.title)}</div>' if self.title else ""
         head = f"<thead><tr>{self._html_row(self.heads, 'th')}</tr></thead>" if self.heads else ""
         foot = f'<tfoot><tr style="font-weight:600;border-top:1px solid">{self._html_row(self.foot_cells, "td")}</tr></tfoot>' if self.foot_cells else ""
         notes = "".join(f'<div style="margin:0.3em 0">{html.escape(note)}</div>' for note in self.notes)
-        table = f'<table class="clnet" style="font-variant-numeric:tabular-nums">{title}{head}<tbody>{"".join(body)}</tbody>{foot}</table>'
-        return f'<div style="overflow-x:auto">{table}{notes}</div>'
+        table = f'<table class="clnet" style="font-variant-numeric:tabular-nums;border-collapse:collapse">{head}<tbody>{"".join(body)}</tbody>{foot}</table>'
+        return f'<div style="overflow-x:auto;margin-bottom:0.8em">{title}{table}{notes}</div>'
 
     _repr_html_ = html
 
     def _html_row(self, row: Sequence[str], tag: str, before: str = "") -> str:
         sides = {"l": "left", "r": "right"}
         texts = [before + row[0], *row[1:]] if row else []
-        return "".join(f'<{tag} style="text-align:{sides[side]}">{html.escape(c)}</{tag}>' for side, c in zip(self.align, texts, strict=True))
+        return "".join(f'<{tag} style="text-align:{sides[side]};padding:0.2em 0.7em">{html.escape(c)}</{tag}>' for side, c in zip(self.align, texts, strict=True))
 
 
 def _side(column: Sequence[str]) -> str:

@@ -152,7 +152,7 @@ class Profile(Shown, list[Any]):
             row = kinds.setdefault((name, ops), [0, 0.0, 0.0])
             row[0], row[1], row[2] = row[0] + 1, row[1] + ms, row[2] + nbytes
         total = sum(row[1] for row in kinds.values())
-        rows = [(name, ", ".join(ops), int(n), ms, f"{ms / total if total else 0:.1%}", ms / n, f"{nbytes / ms * 1e-6 if ms else 0:.2f}")
+        rows = [(name, ", ".join(dict.fromkeys(ops)), int(n), ms, f"{ms / total if total else 0:.1%}", ms / n, f"{nbytes / ms * 1e-6 if ms else 0:.2f}")
                 for (name, ops), (n, ms, nbytes) in sorted(kinds.items(), key=lambda kind: -kind[1][1])]
         where = f" on {self.device}" if hasattr(self, "device") else ""
         notes = [] if rows else ["No kernel was launched: put what is to be timed into `with clnet.profile() as p:`."]

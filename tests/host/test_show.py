@@ -87,7 +87,7 @@ def test_html_is_escaped_and_self_contained():
     page = Table(("<b>", "n"), [("a & <script>", 1)], title="x < y", foot=("total", 1), notes=["<i>"])._repr_html_()
     assert "&lt;b&gt;" in page and "a &amp; &lt;script&gt;" in page and "x &lt; y" in page and "&lt;i&gt;" in page
     assert "<script" not in page and "http" not in page and "url(" not in page
-    assert '<td style="text-align:right">1</td>' in page and "<tfoot>" in page
+    assert '<td style="text-align:right;padding:0.2em 0.7em">1</td>' in page and "<tfoot>" in page
     assert "color:#" not in page and "background" not in page  # a page's own colours, light or dark
 
 
