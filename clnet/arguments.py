@@ -4,6 +4,7 @@
     sizes, per_axis     sizes of axes; settings, one for all spatial axes or one each
     real                a finite number in a range       number              one that a dtype can hold
     choice              one of some words                indices             row numbers, as far as the host knows them
+    array               numbers in rows of one length
 
 Integers are Python's and NumPy's: a bool is none, nor is 2.0. Shapes, sizes and axes raise ShapeError; settings and counts ConfigError; numbers for
 a dtype DTypeError; row numbers IndexingError, which is an IndexError, too.
@@ -24,6 +25,7 @@ from .names import ending
 from .spec import FLOATS, RANGES
 
 Error = type[ClnetError]
+LONG = 1 << 63
 
 
 def shown(value: Any) -> str:
@@ -33,15 +35,15 @@ def shown(value: Any) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """The integer that value is, None for what is none."""
-    if type(value) is int:
-        return value
-    if isinstance(value, (bool, float, str, tuple, list)):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
+    """The integer that value is, None for what is none, or more than 64 bits."""
+    if type(value) is not int:
+        if isinstance(value, (bool, float, str, tuple, list)):
+            return None
+        try:
+            value = operator.index(value)
+        except TypeError:
+            return None
+    return value if -LONG <= value < LONG else None
 
 
 def _listed(value: Any) -> tuple[Any, ...] | None:
@@ -178,7 +180,15 @@ def number(who: str, value: Any, dtype: str) -> Any:
     return value
 
 
-# --- words and rows
+# --- words, rows, arrays
+def array(who: str, value: Any) -> np.ndarray[Any, Any]:
+    """The NumPy array that value makes. Raises ShapeError for rows of several lengths."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{who}: expected numbers in rows of one length; got {shown(value)} ({error}).") from None
+
+
 def choice(who: str, name: str, value: Any, options: Iterable[str]) -> str:
     """One of some words. Raises ConfigError with the nearest."""
     known = list(options)

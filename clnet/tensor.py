@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .arguments import array as numbers
 from .arguments import number
 from .autocast import narrowed
 from .errors import ShapeError, UseError
@@ -199,7 +200,7 @@ def tensor(value: Any, dtype: Any = None, name: str = "") -> Tensor:
         t = as_tensor(value)
         return t if dtype is None or dtype_name(dtype) == t.dtype else t.astype(dtype)
     try:
-        array = np.asarray(value)
+        array = numbers("tensor", value)
     except ValueError:
         raise ShapeError("tensor: expected lists of equal length at every depth; got lists of different lengths; pad them, or make a tensor of each.") from None
     if dtype is None:

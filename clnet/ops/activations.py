@@ -212,7 +212,7 @@ def activation(what: str | Callable[..., Tensor] | None) -> Callable[..., Tensor
         return linear
     if callable(what):
         return what
-    if what in ACTIVATIONS:
+    if isinstance(what, str) and what in ACTIVATIONS:
         return ACTIVATIONS[what]
     known = ", ".join(sorted(ACTIVATIONS))
     raise ConfigError(f"activation: expected one of {known}, or a function of a tensor; got {what!r}{ending(str(what), ACTIVATIONS)}")

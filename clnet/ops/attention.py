@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from ..autocast import of_products
 from ..errors import ShapeError
 from ..op import Case, composite
@@ -44,7 +45,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     _check(q, k, v)
     dtype = of_products((q, k, v))
     q, k, v = (cast(x, "float32" if dtype in NARROW and mask is not None else dtype) for x in (q, k, v))
-    attrs: dict[str, Any] = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else float(scale))
+    attrs: dict[str, Any] = dict(causal=bool(causal), scale=1 / math.sqrt(q.shape[3] or 1) if scale is None else arguments.real("attention", "scale", scale))
     if mask is None:
         flat = _attention(q, k, v, **attrs, **_arithmetic(dtype))
     else:

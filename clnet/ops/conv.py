@@ -223,7 +223,7 @@ _conv.launch, _conv_data_gradient.launch, _conv_weight_gradient.launch = launch_
 # --- what users call
 def padding_sides(who: str, padding: Any, size: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Any, Any]:
     """(low, high) per axis from an int, one per axis, (low, high) pairs, "same" (the odd one at the end) or "valid"."""
-    if padding == "valid":
+    if isinstance(padding, str) and padding == "valid":
         padding = 0
     if isinstance(padding, str):
         if padding != "same" or any(s != 1 for s in stride):

@@ -219,7 +219,7 @@ def expect_indices(name: str, index: Any, n: int) -> None:
 
 def _index(name: str, index: Any) -> Tensor:
     """Row numbers as a tensor. Raises DTypeError for a mask, which is none, and for floats."""
-    value = index if isinstance(index, Operators) else np.asarray(index)
+    value = index if isinstance(index, Operators) else arguments.array(name, index)
     if not isinstance(index, Operators) and not value.size:
         value = value.astype(np.int64)
     t = as_tensor(value)
@@ -296,6 +296,6 @@ def take_along_axis(x: Any, index: Any, axis: int) -> Tensor:
 
 def one_hot(labels: Any, classes: int, dtype: str = "float32") -> Tensor:
     """y[…, k] = 1 where labels[…] = k, else 0; the new axis is the last. Labels are integers or bools. Raises ConfigError, DTypeError."""
-    classes, labels = arguments.integer("one_hot", "classes", classes, 0), labels if isinstance(labels, Operators) else np.asarray(labels)
+    classes, labels = arguments.integer("one_hot", "classes", classes, 0), labels if isinstance(labels, Operators) else arguments.array("one_hot", labels)
     labels = _index("one_hot", cast(labels, "uint8") if labels.dtype == "bool" else labels)
     return cast(equal(reshape(labels, (*labels.shape, 1)), arange(n=classes, dtype="int32")), dtype)

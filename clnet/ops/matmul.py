@@ -113,7 +113,7 @@ def matmul(x: Any, w: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     Raises ShapeError when the inner sizes differ or an operand is a scalar, ConfigError for an unknown precision.
     """
     arithmetic = current_precision() if precision is None else checked(precision, "matmul")
-    x, w = as_tensor(x), as_tensor(w)
+    x, w, alpha, beta = as_tensor(x), as_tensor(w), arguments.real("matmul", "alpha", alpha), arguments.real("matmul", "beta", beta)
     if x.ndim == 0 or w.ndim == 0:
         raise ShapeError(f"matmul: expected operands with at least one axis; got shapes {x.shape} and {w.shape}; multiply with *.")
     left = x if x.ndim > 1 else reshape(x, (1, *x.shape))

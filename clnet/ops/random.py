@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import arguments
 from ..errors import ConfigError, ShapeError
-from ..spec import dtype_name
+from ..spec import INTS, dtype_name
 from ..tensor import Tensor, as_tensor, constant
 from .copy import concat
 from .pointwise import arange, cast, cos, less, log, mul_high, sin, sqrt
@@ -32,7 +32,10 @@ def _word(x: Any) -> Tensor:
     """x as a uint32 tensor; Python numbers are taken modulo 2³²."""
     if isinstance(x, (int, np.integer)):
         return constant(int(x) & 0xFFFFFFFF, "uint32")
-    return cast(x, "uint32")
+    word = as_tensor(x)
+    if word.dtype not in (*INTS, "bool"):
+        raise ConfigError(f"random: expected integers as keys and counters; got {word.dtype}.")
+    return cast(word, "uint32")
 
 
 def philox4(c: Sequence[Any], key: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -57,9 +60,13 @@ def _key(key: Any) -> tuple[Any, Any]:
     if isinstance(key, (int, np.integer)):
         return int(key) & 0xFFFFFFFF, int(key) >> 32 & 0xFFFFFFFF
     if isinstance(key, (np.ndarray, tuple, list)):
-        words = [int(w) for w in np.ravel(key)]
+        words = arguments.integers("random", "key", np.ravel(arguments.array("random", key)), error=ConfigError)
+        if len(words) not in (1, 2):
+            raise ConfigError(f"random: expected a key of one or two words; got {len(words)}.")
         return words[0], words[1] if len(words) > 1 else 0
     key = as_tensor(key)
+    if key.shape not in ((), (2,)) or key.dtype not in INTS:
+        raise ConfigError(f"random: expected an integer key, or two uint32 words; got {key.dtype}{key.shape}.")
     return (key, 0) if not key.ndim else (key[0], key[1])
 
 

@@ -23,6 +23,11 @@ def _keep(fn: Any) -> Any:
     return lambda x, *, axes: fn(x, axis=tuple(axes), keepdims=True)
 
 
+def _peak(fn: Any, none: float) -> Any:
+    """`none` of no elements."""
+    return lambda x, *, axes: _keep(fn)(x, axes=axes) if x.size else np.full([1 if a in axes else n for a, n in enumerate(x.shape)], none)
+
+
 def _arg(fn: Any) -> Any:
     """NumPy's argmax over several axes: the flat number along them, first on ties."""
 
@@ -65,8 +70,8 @@ _sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _total, lambda g, y,
                  doc="y = Σ x over the axes")
 _prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _to_factors, out="sum", accepts="number", domain=(0.5, 1.5),
                   doc="y = Π x over the axes")
-_max = reduction("max", _extreme("LOWEST", ">"), _keep(np.max), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
-_min = reduction("min", _extreme("HIGHEST", "<"), _keep(np.min), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
+_max = reduction("max", _extreme("LOWEST", ">"), _peak(np.max, -np.inf), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
+_min = reduction("min", _extreme("HIGHEST", "<"), _peak(np.min, np.inf), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
 argmax = reduction("argmax", _place("LOWEST", ">"), _arg(np.argmax), None, out="int64",
                    doc="y = index of the first maximum along the axes, in row-major order")
 argmin = reduction("argmin", _place("HIGHEST", "<"), _arg(np.argmin), None, out="int64",
@@ -112,8 +117,10 @@ def _others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """Row-major number of every element along `axes`, broadcastable to `shape`; costs no memory."""
-    n = int(np.prod([shape[a] for a in axes]))
+    """Row-major number of every element along `axes`, broadcastable to `shape`; costs no memory. Raises ShapeError."""
+    shape = arguments.sizes("positions", shape)
+    axes = arguments.axes("positions", axes, len(shape))
+    n = math.prod(shape[a] for a in axes)
     line = OPS["arange"](n=n, dtype="int64")
     return reshape(line, tuple(s if a in axes else 1 for a, s in enumerate(shape)))
 

@@ -219,8 +219,9 @@ def resize(x: Any, size: Any, mode: str = "nearest", align_corners: bool = False
     that the corners stay. Along several axes: one after the other (bilinear, trilinear). Raises ShapeError, ConfigError.
     """
     x, sizes = _image("resize", x, size)
-    if mode not in ("nearest", "linear") or (align_corners and mode == "nearest"):
-        raise ConfigError(f"resize: expected mode 'nearest', or 'linear' with or without align_corners; got {mode!r}, align_corners={align_corners}.")
+    arguments.choice("resize", "mode", mode, ("nearest", "linear"))
+    if align_corners and mode == "nearest":
+        raise ConfigError("resize: expected align_corners in mode 'linear' alone; got it in mode 'nearest'.")
     for axis, m in enumerate(sizes, 2):
         x = _axis(x, axis, m, "corners" if align_corners else mode)
     return x
