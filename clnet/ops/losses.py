@@ -32,7 +32,8 @@ def _classes(x: Any) -> Tensor:
 
 
 def _hit(x: Any, labels: Any) -> Tensor:
-    return equal(_classes(x), reshape(labels, (*labels.shape, 1)))
+    """In 32 bits, which hold every class: beside labels of 64 that are none it is for the caller to ask `_known`."""
+    return equal(_classes(x), reshape(cast(labels, "int32"), (*labels.shape, 1)))
 
 
 def _known(x: Any, labels: Any) -> Tensor:
@@ -53,7 +54,6 @@ def _samples() -> list[Case]:
 @composite(cl="normalize.cl", samples=_samples)
 def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
     """y = ln Σ eˣ − Σ q x, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
-    labels = cast(labels, "int32")
     # ln Σ eˣ − x is taken below the maximum: beside a logit of 1e4 the logarithm of the sum would lose its digits.
     log_p = log_softmax(x)
     picked = sum(where(_hit(x, labels), log_p, 0.0), -1)
@@ -75,7 +75,7 @@ def _(g: Any, y: Any, x: Any, labels: Any, *, smoothing: float, ignore_index: in
 @composite(cl="normalize.cl", samples=_samples)
 def _cross_entropy_slope(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
     """dx = softmax(x) − q, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
-    labels, low = cast(labels, "int32"), smoothing / x.shape[-1]
+    low = smoothing / x.shape[-1]
     column = reshape(labels, (*labels.shape, 1))
     value = softmax(x) - where(_hit(x, labels), 1.0 - smoothing + low, low)
     return where(equal(column, ignore_index), 0.0, where(_known(x, column), value, NAN))
@@ -125,7 +125,7 @@ def cross_entropy(logits: Any, target: Any, smoothing: float = 0.0, ignore_index
     check_labels("cross_entropy", target, x.shape[-1], ignore_index)
     if weight is None:
         return _cross_entropy(x, target, smoothing=smoothing, ignore_index=ignore_index)
-    return _weighted(x, cast(target, "int32"), smoothing, ignore_index, as_tensor(weight))
+    return _weighted(x, target, smoothing, ignore_index, as_tensor(weight))
 
 
 def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: Any) -> Tensor:
@@ -147,13 +147,13 @@ def _weighted(x: Tensor, labels: Tensor, smoothing: float, ignore_index: int, we
 
 def label_weights(labels: Any, weight: Any, ignore_index: int = -100) -> Tensor:
     """y = w[label] per sample, 0 where ignored: what the mean of a weighted cross entropy divides by. No gather, no one-hot."""
-    labels, weight = cast(as_tensor(labels), "int32"), as_tensor(weight)
+    labels, weight = as_tensor(labels), as_tensor(weight)
     return where(equal(labels, ignore_index), 0.0, sum(where(_hit(weight, labels), weight, 0.0), -1))
 
 
 def pick_label(p: Any, labels: Any, ignore_index: int) -> Tensor:
     """y = p[label] per sample, classes on the last axis; 1 where ignored, NaN where the label is no class. No gather, no one-hot."""
-    labels = cast(as_tensor(labels), "int32")
+    labels = as_tensor(labels)
     picked = where(_known(p, labels), sum(where(_hit(p, labels), p, 0.0), -1), NAN)
     return where(equal(labels, ignore_index), 1.0, picked)
 
