@@ -4,7 +4,7 @@
     sizes, per_axis     sizes of axes; settings, one for all spatial axes or one each
     real                a finite number in a range       number              one that a dtype can hold
     choice              one of some words                indices             row numbers, as far as the host knows them
-    array               numbers in rows of one length
+    array               numbers in lists of one length
 
 Integers are Python's and NumPy's: a bool is none, nor is 2.0. Shapes, sizes and axes raise ShapeError; settings and counts ConfigError; numbers for
 a dtype DTypeError; row numbers IndexingError, which is an IndexError, too.
@@ -182,11 +182,11 @@ def number(who: str, value: Any, dtype: str) -> Any:
 
 # --- words, rows, arrays
 def array(who: str, value: Any) -> np.ndarray[Any, Any]:
-    """The NumPy array that value makes. Raises ShapeError for rows of several lengths."""
+    """The NumPy array that value makes. Raises ShapeError for lists of several lengths."""
     try:
         return np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{who}: expected numbers in rows of one length; got {shown(value)} ({error}).") from None
+    except ValueError:
+        raise ShapeError(f"{who}: expected lists of equal length at every depth; got lists of different lengths; pad them, or make a tensor of each.") from None
 
 
 def choice(who: str, name: str, value: Any, options: Iterable[str]) -> str:

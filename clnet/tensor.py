@@ -199,10 +199,7 @@ def tensor(value: Any, dtype: Any = None, name: str = "") -> Tensor:
     if isinstance(value, Operators):
         t = as_tensor(value)
         return t if dtype is None or dtype_name(dtype) == t.dtype else t.astype(dtype)
-    try:
-        array = numbers("tensor", value)
-    except ValueError:
-        raise ShapeError("tensor: expected lists of equal length at every depth; got lists of different lengths; pad them, or make a tensor of each.") from None
+    array = numbers("tensor", value)
     if dtype is None:
         plain = not isinstance(value, (np.ndarray, np.generic)) and array.dtype == np.float64
         dtype = "float32" if plain else dtype_name(array.dtype)

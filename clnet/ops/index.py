@@ -16,7 +16,7 @@ from .. import arguments
 from ..errors import DTypeError, IndexingError, ShapeError
 from ..op import Case, kernel
 from ..spec import INTS, Spec, is_float
-from ..tensor import Operators, Tensor, as_tensor
+from ..tensor import Operators, Tensor, as_tensor, constant
 from .normalize_geometry import gpu_lanes
 from .pointwise import arange, cast, equal, maximum, ones, where
 from .reduce import max as reduce_max
@@ -204,6 +204,11 @@ def _scatter_launch(stage: str) -> Any:
 
 _scatter_add.deflaunch(_scatter_launch("SUM"))
 _scatter_argmax.deflaunch(_scatter_launch("ARGMAX"))
+
+
+# Of no edges or no rows, for which there is no kernel.
+_scatter_add.define = lambda source, index, *, rows: constant(0, source.dtype, (source.shape[0], rows, source.shape[2]))
+_scatter_argmax.define = lambda source, index, *, rows: constant(-1, "int64", (source.shape[0], rows, source.shape[2]))
 
 
 # --- what users call

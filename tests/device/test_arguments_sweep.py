@@ -25,7 +25,8 @@ X, IMAGE, INDEX = draw(2, 3), draw(2, 4, 5, 6), np.array([1, 0], np.int32)
 # A call of every function; ops (F.exp, say) are called with X for each operand.
 CALLS: dict[str, dict[str, Any]] = {
     "activation": dict(what="relu"), "adaptive_avg_pool": dict(x=IMAGE, size=(2, 3)), "affine_grid": dict(theta=draw(1, 2, 3), size=(2, 3)),
-    "arange": dict(n=3, dtype="int32"), **{n: dict(x=X, axes=(0, 1), keepdims=True) for n in ("argmax", "argmin", "max", "min", "sum", "mean", "prod", "logsumexp")},
+    "arange": dict(n=3, dtype="int32"),
+    **{n: dict(x=X, axes=(0, 1), keepdims=True) for n in ("argmax", "argmin", "max", "min", "sum", "mean", "prod", "logsumexp")},
     "attention": dict(q=draw(1, 2, 3, 4), k=draw(1, 2, 5, 4), v=draw(1, 2, 5, 3), mask=None, causal=False, scale=None),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True), "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
@@ -62,9 +63,10 @@ CALLS: dict[str, dict[str, Any]] = {
     "windows": dict(x=IMAGE, size=(2, 2), stride=(1, 1), dilation=(1, 1)),
 }
 FUNCTIONS = {n: f for n in dir(F) if not n.startswith("_") and n != "checkpoint" and (isinstance(f := getattr(F, n), Op) or inspect.isfunction(f))}
-PLAIN = [7, -9, -1, 0, 2.5, 1.0, True, np.int64(1), float("nan"), 1 << 80, (), [], (7,), (-1, 2), (0, 0), (2.5, 1), (1, 1, 1), "axis", None, np.array([1, 2]), np.array(1)]
-TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1, 1, 1, 1), tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)), np.array([True, False]),
-           np.array([], np.int64), "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
+PLAIN = [7, -9, -1, 0, 2.5, 1.0, True, np.int64(1), float("nan"), 1 << 80, (), [], (7,), (-1, 2), (0, 0), (2.5, 1), (1, 1, 1), "axis", None,
+         np.array([1, 2]), np.array(1)]
+TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1, 1, 1, 1), tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)),
+           np.array([True, False]), np.array([], np.int64), "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
 FLAGS = {"keepdims", "causal", "ceil_mode", "reverse", "count_include_pad", "align_corners"}  # whatever is true is True
 
 
