@@ -227,7 +227,8 @@ class Table:
     def _html_row(self, row: Sequence[str], tag: str, before: str = "") -> str:
         sides = {"l": "left", "r": "right"}
         texts = [before + row[0], *row[1:]] if row else []
-        return "".join(f'<{tag} style="text-align:{sides[side]};padding:0.2em 0.7em">{html.escape(c)}</{tag}>' for side, c in zip(self.align, texts, strict=True))
+        styles = [f"text-align:{sides[side]};padding:0.2em 0.7em" for side in self.align]
+        return "".join(f'<{tag} style="{style}">{html.escape(c)}</{tag}>' for style, c in zip(styles, texts, strict=True))
 
 
 def _side(column: Sequence[str]) -> str:

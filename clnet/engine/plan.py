@@ -66,7 +66,8 @@ class Plan(show.Shown):
 
     def table(self) -> show.Table:
         """The launches, in order, and where each writes."""
-        rows = [(k, s.name, ", ".join(dict.fromkeys(s.ops)), _numbers(s.grid), _numbers(s.group or ()), ", ".join(map(str, s.writes))) for k, s in enumerate(self.steps)]
+        rows = [(k, s.name, ", ".join(dict.fromkeys(s.ops)), _numbers(s.grid), _numbers(s.group or ()), ", ".join(map(str, s.writes)))
+                for k, s in enumerate(self.steps)]
         results = f"{show.plural(len(self.blocks), 'result')} of {show.size(sum(self.blocks.values()))}"
         title = f"Plan: {show.plural(len(self.steps), 'launch')}, {show.size(self.arena)} for values between, {results}"
         notes = [f"launch {k}: {s.note}" for k, s in enumerate(self.steps) if s.note]
