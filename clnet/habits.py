@@ -219,3 +219,37 @@ size_average reduce -> write reduction="mean", "sum" or "none".
 name -> leave it out: the place in the model is the name.
 lr_scheduler schedule -> write lr=schedule.
 """)
+
+# Attributes of a Trainer.
+TRAINER = _table("""
+train train_on_batch partial_fit fit_generator -> fit(x, y, epochs=...) trains.
+test score test_on_batch -> evaluate(x, y) gives loss and metrics.
+predict_classes classify -> predict(x).argmax(1) gives the classes, predict_proba(x) their probabilities.
+decision_function predict_on_batch transform -> predict(x) gives the model's outputs.
+predict_log_proba -> the logarithm of predict_proba(x).
+compile -> loss, optimizer and metrics go to Trainer(model, loss, optimizer, metrics=...).
+summary -> trainer.model.summary() shows the layers.
+weights get_weights state_dict parameters -> trainer.model has them: trainer.model.parameters().
+load load_weights load_model -> trainer.model.load(path) reads values, fit(resume=path) takes a run up again.
+save_weights save_model -> save(path) saves the model, save_checkpoint(path) the run.
+lr learning_rate -> the optimizer has it: trainer.optimizer.lr.
+zero_grad backward step -> fit(x, y) does all of a step.
+""")
+
+# Arguments of `Trainer.fit`: those of the same meaning are taken by their other names.
+FIT = _table("""
+validation_data val_data validation_split eval_set valid -> =validation
+n_epochs num_epochs nb_epoch max_epochs -> =epochs
+callback -> =callbacks
+random_state -> =seed
+progress -> =verbose
+sample_weight -> fit has none; give the loss a function (output, target) -> scalar that weighs them.
+class_weight -> the loss weighs classes: CrossEntropyLoss(weight=(...)).
+lr learning_rate -> the optimizer has it: Adam(lr=...).
+metrics -> the Trainer has them: Trainer(model, loss, optimizer, metrics=...).
+loss optimizer -> the Trainer has it: Trainer(model, loss, optimizer).
+shuffle -> samples are always shuffled, in the order of seed=.
+initial_epoch -> resume=path takes a run up again.
+steps_per_epoch validation_steps validation_freq validation_batch_size -> an epoch is all samples once; epochs= and batch_size= say the rest.
+workers use_multiprocessing max_queue_size num_workers -> arrays are in memory, there is nothing to load.
+""")

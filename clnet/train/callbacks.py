@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..names import guide as _guide
+from .metrics import METRICS
 
 EVENTS = ("on_train_begin", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
 
@@ -44,15 +45,23 @@ class Callback:
         """The inverse of `state`."""
 
 
+def several(callbacks: Any) -> list[Any]:
+    """One callback, or those in a list, as a list. Raises ConfigError for what is none."""
+    found = list(callbacks) if isinstance(callbacks, (list, tuple)) else [] if callbacks is None else [callbacks]
+    for c in found:
+        if isinstance(c, type):
+            raise ConfigError(f"fit: expected callbacks; got the class {c.__name__}; make one of it: {c.__name__}(...).")
+        if not any(callable(getattr(c, event, None)) for event in EVENTS):
+            raise ConfigError(f"fit: expected callbacks, as EarlyStopping(), or objects with a method {', '.join(EVENTS)}; got {c!r}.")
+    return found
+
+
 class Callbacks:
     """The callbacks of one run, called in order."""
 
     def __init__(self, callbacks: Any, trainer: Any) -> None:
         self.all = list(callbacks)
         self._trainer = weakref.ref(trainer)
-        for c in self.all:
-            if not any(callable(getattr(c, event, None)) for event in EVENTS):
-                raise ConfigError(f"fit: expected callbacks with a method {', '.join(EVENTS)}; got {c!r}.")
         self._disabled: set[int] = set()
         # Most callbacks do not look at every batch: those that do are found once, not once a step.
         self._each_batch = [c for c in self.all if getattr(type(c), "on_batch_end", Callback.on_batch_end) is not Callback.on_batch_end]
@@ -112,7 +121,8 @@ class _Watching(Callback):
         if mode not in ("auto", "min", "max"):
             raise ConfigError(f"{type(self).__name__}(mode={mode!r}): expected 'auto', 'min' or 'max'.")
         self.monitor, self.min_delta = monitor, min_delta
-        self.sign = -1.0 if mode == "max" or (mode == "auto" and "acc" in monitor) else 1.0
+        known = METRICS.get(monitor.removeprefix("val_"))
+        self.sign = -1.0 if mode == "max" or (mode == "auto" and (known.high if known else "acc" in monitor)) else 1.0
         self.best = math.inf  # of sign · value
 
     def improved(self, logs: dict[str, float]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -12,20 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from .. import model_io
 from ..errors import ConfigError, DataError
+from ..habits import TRAINER
 from ..layers.base import Layer
-from ..losses.reading import ACTIVATION, out_of_range, reading
-from ..optimizers.base import Optimizer
+from ..losses.reading import ACTIVATION, out_of_range, probabilities, reading
+from ..names import lacking
 from ..precision import checked
 from ..spec import Spec, dtype_name
 from ..state import Parameter
 from . import checkpoint
-from .callbacks import Progress
+from .callbacks import Progress, several
 from .check import bad_input, check, check_inputs
-from .data import Batches, Dataset, as_dataset, even, unlabelled
+from .data import Batches, Dataset, even, unlabelled
 from .history import History
 from .loop import Loop
 from .metrics import bound, resolve
+from .options import apart, held_out, joined, loss_of, optimizer_of, options
 from .scaling import LossScale
 from .step import Steps
 
@@ -44,7 +48,8 @@ def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
 class Trainer:
     """Trains any Layer: step = forward, loss, gradients, update, one recorded plan per batch shape.
 
-    loss      a Loss, or a function (output, target) -> scalar tensor
+    loss      a Loss, its name ("mse", "cross_entropy"), or a function (output, target) -> scalar tensor, maybe with an attribute `reads`
+    optimizer an Optimizer, or its name ("adam")
     metrics   "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no, label_accuracy of several,
               rmse and r2 of numbers); or names from `METRICS` and functions (output, target) -> scalar tensor; computed on the device
     precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and optimizer state;
@@ -53,13 +58,11 @@ class Trainer:
     Per step nothing leaves the device: losses and metrics wait there and are read together.
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], optimizer: Optimizer, metrics: Any = "auto", precision: str | None = None,
+    def __init__(self, model: Layer, loss: Any, optimizer: Any, metrics: Any = "auto", precision: str | None = None,
                  loss_scale: LossScale | None = None) -> None:
-        for value, kind, name in ((model, Layer, "model"), (optimizer, Optimizer, "optimizer")):
-            if not isinstance(value, kind):
-                raise ConfigError(f"Trainer: expected a {kind.__name__} as {name}; got {value!r}.")
-        if not callable(loss):
-            raise ConfigError(f"Trainer: expected a loss (output, target) -> scalar; got {loss!r}.")
+        if not isinstance(model, Layer):
+            raise ConfigError(f"Trainer: expected a model, as Sequential(...) or any layer; got {model!r}.")
+        loss, optimizer = loss_of(loss), optimizer_of(optimizer)
         if loss_scale is not None and (precision != "fp16" or not isinstance(loss_scale, LossScale)):
             raise ConfigError(f'Trainer(loss_scale={loss_scale!r}): expected a LossScale, with precision="fp16"; got precision={precision!r}.')
         self.model, self.loss, self.optimizer = model, loss, optimizer
@@ -77,24 +80,31 @@ class Trainer:
     def _named(self) -> Any:
         return "auto" if self.metrics is None else tuple(m.name for m in self.metrics)
 
-    @at_home
-    def fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0, verbose: bool = True,
-            resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
-        """Trains for `epochs` epochs in all (those of a resumed run count) and returns the History.
+    def fit(self, *arguments: Any, **named: Any) -> History:
+        """fit(x, y, epochs=1) or fit(data, epochs=1): trains for `epochs` epochs in all (those of a resumed run count), returns the History.
 
-        data, validation  a Dataset or a pair (x, y)
+        data, validation  a Dataset or a pair (x, y); validation=0.2 holds out that share of the samples, drawn by the seed
         batch_size        None: what the optimizer is meant for (64; all samples for GradientDescent)
+        callbacks         one, or several in a list
         seed              of the order of the samples
+        verbose           whether progress is shown
         resume            a file that Checkpoint wrote: the rest of that run, equal to the last bit on the same device
         on_nan            "stop" raises NonFiniteError, "skip" leaves the batch out, "ignore" does not look
         fast_dev_run      one batch of everything, once
         Ctrl-C returns the History with `interrupted` set, the model as of the last whole step.
         """
+        x, y, rest = apart(arguments, named)
+        chosen = options(self._fit, (None, *rest), named)
+        return self._fit(**{**chosen, "data": joined(x, y)})
+
+    @at_home
+    def _fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0,
+             verbose: bool | int = True, resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
-        if not isinstance(epochs, int) or epochs < 0:
+        if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
             raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
-        data, validation = as_dataset(data), None if validation is None else as_dataset(validation)
+        data, validation = held_out(data, validation, seed)
         batch_size = self.optimizer.batch(len(data)) if batch_size is None else batch_size
         if fast_dev_run:
             epochs, data, validation = 1, data.take(slice(batch_size)), validation and validation.take(slice(batch_size))
@@ -104,17 +114,24 @@ class Trainer:
         self._attach()
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
-        shown = [*callbacks, Progress()] if verbose else list(callbacks)
-        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, epochs, shown, verbose, on_nan)
+        shown = [*several(callbacks), *([Progress()] if verbose else [])]
+        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, int(epochs), shown, bool(verbose), on_nan)
         if resume is not None:
             checkpoint.load(self, resume)
         self.loop.run()
         return self.history
 
+    def evaluate(self, *arguments: Any, **named: Any) -> dict[str, float]:
+        """evaluate(x, y, batch_size=256) or evaluate(data, ...): loss and metrics in evaluation mode, every sample counting once.
+
+        Data is checked as that of `fit`.
+        """
+        x, y, rest = apart(arguments, named)
+        chosen = options(self._evaluate, (None, *rest), named)
+        return self._evaluate(**{**chosen, "data": joined(x, y)})
+
     @at_home
-    def evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
-        """Loss and metrics in evaluation mode, every sample counting once. Data is checked as that of `fit`."""
-        data = as_dataset(data)
+    def _evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
         self._prepare(data, "evaluate")
         return self.measure(data, "evaluate", batch_size)
 
@@ -165,9 +182,27 @@ class Trainer:
         found = tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
         return found if isinstance(out, tuple) else found[0]
 
+    def predict_proba(self, x: Any, batch_size: int = 256) -> Any:
+        """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes. Raises ConfigError for other losses."""
+        out = self.predict(x, batch_size)
+        if isinstance(out, tuple):
+            raise ConfigError(f"predict_proba: expected a model of one output; got {len(out)}; take the softmax or sigmoid of what predict gives.")
+        try:
+            return probabilities(self.loss, out).numpy()
+        except ConfigError as error:
+            raise ConfigError(f"predict_proba: {error}") from None
+
     def stop(self, why: str = "stopped") -> None:
         """Ends training after this epoch."""
         self.history.stopped = why
+
+    @at_home
+    def save(self, path: str | Path) -> None:
+        """The model, as model.save: `clnet.load(path)` reads it. What `fit(resume=)` needs is written by save_checkpoint. Raises CheckpointError."""
+        model_io.save(self.model, path)
+
+    def __getattr__(self, name: str) -> Any:
+        raise lacking(self, name, TRAINER.get)
 
     @at_home
     def save_checkpoint(self, path: str | Path) -> None:
@@ -192,3 +227,14 @@ class Trainer:
         metrics = bound(self.metrics, self.loss, outputs, Spec(data.y.shape, dtype_name(data.y.dtype)))
         if metrics != self.steps.metrics:
             self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale)
+
+
+def _shown(hidden: Callable[..., Any]) -> inspect.Signature:
+    """What help and completion show of a method that sorts its arguments itself."""
+    own, _, *rest = inspect.signature(hidden).parameters.values()
+    kind, more = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter("y", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+    return inspect.Signature([own, inspect.Parameter("data", kind), more, *rest])
+
+
+Trainer.fit.__signature__ = _shown(Trainer._fit)  # type: ignore[attr-defined]
+Trainer.evaluate.__signature__ = _shown(Trainer._evaluate)  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from clnet.errors import ClnetError
 from clnet.layers import Conv2d, Dense, Flatten, Layer
 from clnet.model import Sequential
 from clnet.tensor import tensor
+from clnet.train import EarlyStopping, Trainer
 
 Row = tuple[str, Callable[[], Any], Any]
 
@@ -190,7 +191,62 @@ DATA: list[Row] = [
 ]
 
 # The Trainer: fit, evaluate, predict, callbacks, histories, checkpoints.
-TRAINING: list[Row] = []
+def trainer(loss: Any = "cross_entropy", optimizer: Any = "adam", outputs: int = 2, **more: Any) -> Trainer:
+    return Trainer(Sequential(Dense(out_features=5, activation="relu"), Dense(out_features=outputs)), loss, optimizer, **more)
+
+
+def quiet(*data: Any, **more: Any) -> Any:
+    return trainer().fit(*data, verbose=0, **more)
+
+
+def trained(**more: Any) -> Trainer:
+    made = trainer(**more)
+    made.fit(TABLE, LABELS if made.model[1].out_features == 2 else LABELS[:, None], verbose=False)
+    return made
+
+
+def is_row(*names: str) -> Callable[[Any], bool]:
+    return lambda history: all(n in history.columns() for n in names) and len(history) == 1
+
+
+TRAINING: list[Row] = [
+    ("fit(x, y, epochs=1)", lambda: quiet(TABLE, LABELS, epochs=1), is_row("accuracy")),
+    ("fit((x, y), 1, 4)", lambda: len(quiet((TABLE, LABELS), 1, 4).steps), 3),
+    ("fit(X=x, y=y)", lambda: quiet(X=TABLE, y=LABELS), is_row("loss")),
+    ("fit(x)", lambda: quiet(TABLE), r"expected labels too; got ndarray alone; pass x and y: fit\(x, y\)"),
+    ("fit(x, y) of a Dataset", lambda: quiet(data.from_arrays(TABLE, LABELS), LABELS), "expected a Dataset alone"),
+    ("validation=0.25", lambda: quiet(TABLE, LABELS, validation=0.25), is_row("val_loss", "val_accuracy")),
+    ("validation=(x, y)", lambda: quiet(TABLE, LABELS, validation=(TABLE, LABELS)), is_row("val_loss")),
+    ("validation_data=(x, y)", lambda: quiet(TABLE, LABELS, validation_data=(TABLE, LABELS)), is_row("val_loss")),
+    ("validation_split=0.2", lambda: quiet(TABLE, LABELS, validation_split=0.2), is_row("val_loss")),
+    ("validation=x", lambda: quiet(TABLE, LABELS, validation=TABLE), "^validation: data: expected labels too"),
+    ("validation=2.5", lambda: quiet(TABLE, LABELS, validation=2.5), r"share in \(0, 1\)"),
+    ("epoch=1", lambda: quiet(TABLE, LABELS, epoch=1), r"did you mean 'epochs'\?"),
+    ("fit(lr=)", lambda: quiet(TABLE, LABELS, lr=1), r"the optimizer has it: Adam\(lr=\.\.\.\)"),
+    ("fit(class_weight=)", lambda: quiet(TABLE, LABELS, class_weight={0: 1}), r"CrossEntropyLoss\(weight="),
+    ("epochs twice", lambda: quiet(TABLE, LABELS, 1, epochs=2), "a call that does not fit"),
+    ("callbacks=EarlyStopping()", lambda: quiet(TABLE, LABELS, callbacks=EarlyStopping("loss")), is_row("loss")),
+    ("callbacks='early'", lambda: quiet(TABLE, LABELS, callbacks="early"), r"expected callbacks, as EarlyStopping\(\).*got 'early'"),
+    ("callbacks=EarlyStopping", lambda: quiet(TABLE, LABELS, callbacks=EarlyStopping), r"make one of it: EarlyStopping\(\.\.\.\)"),
+    ("evaluate(x, y)", lambda: list(trainer().evaluate(TABLE, LABELS)), ["loss", "accuracy"]),
+    ("evaluate(x, y, batchsize=)", lambda: trainer().evaluate(TABLE, LABELS, batchsize=4), r"^evaluate: .*did you mean 'batch_size'\?"),
+    ("loss and optimizer by name", lambda: repr(trainer("mse", "sgd")), lambda r: "MSELoss(), SGD()" in r),
+    ("names of Keras", lambda: repr(trainer("sparse_categorical_crossentropy", "rmsprop")), lambda r: "SparseCategoricalCrossEntropyLoss(), RMSprop()" in r),
+    ("classes", lambda: repr(trainer(losses.MSELoss, optimizers.SGD)), lambda r: "MSELoss(), SGD()" in r),
+    ("a class with fields to fill", lambda: trainer(losses.OrdinalRegressionLoss), "pass num_classes="),
+    ("a name of PyTorch", lambda: trainer("BCEWithLogitsLoss"), r"losses\.BCELoss\(from_logits=True\)"),
+    ("loss='mes'", lambda: trainer("mes"), r"did you mean 'mse'\?|expected the name of a loss; see clnet\.losses\."),
+    ("optimizer='adamm'", lambda: trainer("mse", "adamm"), r"name of an optimizer; did you mean 'Adam'\?"),
+    ("optimizer=0.1", lambda: trainer("mse", 0.1), r"as Adam\(lr=1e-3\), or its name; got 0\.1"),
+    ("loss=3", lambda: trainer(3), "expected a loss, its name or a function"),
+    ("predict_proba", lambda: trained().predict_proba(TABLE), lambda p: p.shape == (12, 2) and np.allclose(p.sum(1), 1)),
+    ("predict_proba of yes", lambda: trained(loss=losses.BCELoss(from_logits=True), outputs=1).predict_proba(TABLE), lambda p: bool(((p > 0) & (p < 1)).all())),
+    ("predict_proba of numbers", lambda: trained(loss="mse", outputs=1).predict_proba(TABLE), "predict_proba: MSELoss: expected a loss on logits or prob"),
+    ("trainer.score", lambda: trainer().score(TABLE, LABELS), r"evaluate\(x, y\)"),
+    ("trainer.compile", lambda: trainer().compile(), "go to Trainer"),
+    ("metrics='R2'", lambda: trainer("mse", metrics="R2"), r"did you mean 'r2'\?"),
+    ("metrics='accuracy' of numbers", lambda: trainer("mse", outputs=1, metrics="accuracy").fit(TABLE, TABLE[:, :1], verbose=False), "choose 'rmse' or 'r2'"),
+]
 
 # Tensors and what is done with them; arguments of ops.
 TENSORS: list[Row] = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from clnet import init
 from clnet.errors import ConfigError, DataError, DTypeError, NonFiniteError, ShapeError
 from clnet.layers import LSTM, BatchNorm, Conv2d, Dense, Embedding, Flatten, Lambda, Layer, Reshape
 from clnet.losses import BCELoss, CrossEntropyLoss, MSELoss
-from clnet.model import Graph, Sequential
+from clnet.model import Graph, Sequential, load
 from clnet.optimizers import SGD
 from clnet.spec import Spec
 from clnet.train import Trainer, data
@@ -198,3 +200,24 @@ def test_a_forward_that_cannot_be_recorded(device: Any) -> None:
         losses(X, Y, WithNumPy(), Dense(out_features=2))
     with pytest.raises(ConfigError, match=r"Without: expected a method forward\(self, x\)"):
         losses(X, Y, Without(), Dense(out_features=2))
+
+
+def test_what_fit_shows_of_itself() -> None:
+    """Completion and help see x, y and the options, though other orders are taken too."""
+    assert list(inspect.signature(trainer().fit).parameters)[:5] == ["data", "y", "epochs", "batch_size", "validation"]
+    assert list(inspect.signature(Trainer.evaluate).parameters) == ["self", "data", "y", "batch_size"]
+
+
+def test_save_is_the_model(device: Any, tmp_path: Path) -> None:
+    made = trainer()
+    made.fit(X, Y, verbose=False)
+    made.save(tmp_path / "m.safetensors")
+    assert np.array_equal(Trainer(load(tmp_path / "m.safetensors"), "cross_entropy", "sgd").predict(X), made.predict(X))
+
+
+def test_a_held_out_share_is_that_of_the_seed(device: Any) -> None:
+    made = trainer()
+    history = made.fit(X, Y, 2, 16, validation=0.25, seed=3, verbose=False)
+    _, held = data.from_arrays(X, Y).split(0.25, 3)
+    assert len(history.steps) == 2 * 2
+    assert made.evaluate(held)["loss"] == history["val_loss"][-1]
