@@ -54,10 +54,11 @@ def _data(text: str) -> str:
     return text
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     def whole(text: str) -> int:
-        if not (digits := text.strip()).isdecimal() or int(digits) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number, at least {least}; got {text}")
+        if not (digits := text.strip()).isdecimal() or not least <= int(digits) <= most:
+            limit = f"at least {least}" if most >= 2**63 - 1 else f"{least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected a whole number, {limit}; got {text}")
         return int(digits)
     return whole
 
@@ -164,10 +165,11 @@ def _cache(args: Namespace) -> int:
     from .doctor import cache_line
     from .engine.folders import cache_root
     from .engine.store import Store
+    from .show import plural
 
     store = Store(cache_root() / "programs")
     if args.action == "clear":
-        print(f"{store.clear()} compiled programs deleted from {store.folder}")
+        print(f"{plural(store.clear(), 'compiled program')} deleted from {store.folder}")
     else:
         print(f"{cache_line(store)}\n`clnet cache clear` deletes them; they are compiled again when they are needed.")
     return 0
@@ -245,7 +247,7 @@ COMMANDS = (
         option("name", nargs="?", default="", metavar="CLASS", help="a layer, loss, optimizer or schedule (default: any model)"),
     )),
     Command("lab", "clnet lab", "open the notebooks in JupyterLab, on this machine only", _lab, (
-        option("--port", type=_whole(0), default=0, help="port to listen on (default: a free one)"),
+        option("--port", type=_whole(0, 65535), default=0, help="port to listen on (default: a free one)"),
         option("--no-browser", action="store_true", help="print the address, open nothing"),
         option("--verbose", action="store_true", help="show the server's log"),
         option("--ip", default="127.0.0.1", help=argparse.SUPPRESS),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from ..engine.device import Device, devices, select
+from ..errors import NoDeviceError
 from ..show import size
 from . import terminal
 
@@ -22,9 +24,17 @@ def main(json_file: Path | None = None) -> int:
         terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found], json_file)
     if json_file == terminal.STDOUT:
         return 0
-    chosen, why = select()
+    try:
+        chosen, why = select()
+    except NoDeviceError:  # CLNET_DEVICE names none: what there is helps
+        _show(found, None)
+        raise
+    _show(found, chosen)
+    terminal.say(f"* chosen: {why}")
+    return 0
+
+
+def _show(found: Sequence[Device], chosen: Device | None) -> None:
     rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen), "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
              "kind": d.kind, "units": d.compute_units, "memory": size(d.global_memory)} for k, d in enumerate(found)]
     terminal.table(rows, less=("#", "memory", "units", "kind"), whole="`clnet doctor` says all")
-    terminal.say(f"* chosen: {why}")
-    return 0

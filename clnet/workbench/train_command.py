@@ -10,6 +10,7 @@ from ..errors import ConfigError
 from ..show import count, duration, plural
 from ..train.callbacks import Callback
 from ..train.examples import Result, train_digits
+from . import terminal
 
 PLOTS = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
@@ -39,7 +40,7 @@ def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, A
     """Trains with the settings that are not None; says what was reached. Exit status; 130 where Ctrl-C ended it."""
     given = {k: v for k, v in settings.items() if v is not None}
     r = train_digits(model, verbose=True, callbacks=[Saving(save)], **given)
-    print(sentence(r, given.get("precision")))
+    terminal.say(sentence(r, given.get("precision")))
     if save is not None:
         print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps else "saved: nothing, no step was made")
     if plot is not None:

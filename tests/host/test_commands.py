@@ -75,13 +75,21 @@ def test_cache_says_where_and_how_much(capsys: Capture, monkeypatch: Patch, tmp_
     assert cli.main(["cache"]) == 0
     assert f"{tmp_path / 'programs'}: 1 program, 3.0 MiB" in capsys.readouterr().out
     assert cli.main(["cache", "clear"]) == 0
-    assert "1 compiled programs deleted" in capsys.readouterr().out
+    assert "1 compiled program deleted" in capsys.readouterr().out
     assert not list((tmp_path / "programs").glob("*.clp"))
 
 
 def test_devices_as_json(capsys: Capture) -> None:
     assert cli.main(["devices", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)[-1]["key"] == "numpy"
+
+
+def test_devices_are_listed_also_where_the_variable_names_none(capsys: Capture, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("CLNET_DEVICE", "cuda")
+    assert cli.main(["devices"]) == 2
+    out, err = capsys.readouterr()
+    assert "numpy" in out and " *" not in out
+    assert "CLNET_DEVICE: expected one of" in err
 
 
 def test_schema_of_a_class_holds_what_it_needs(capsys: Capture) -> None:
