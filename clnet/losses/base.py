@@ -66,7 +66,8 @@ class Loss(Configured):
         return {v.name or name: v for name, v in vars(self).items() if isinstance(v, Parameter)}
 
     def fixed(self, name: str) -> bool:
-        return bool(self.variables())
+        """Parameters were made of the fields of a loss's own; how its values are reduced may change."""
+        return name not in Loss.__dataclass_fields__ and bool(self.variables())  # type: ignore[attr-defined]
 
     def parameters(self) -> list[Parameter]:
         """What optimizers see."""

@@ -231,7 +231,7 @@ def test_a_kernel_is_shown_without_what_it_does_not_use(quick):
     y = F.relu(tensor(np.ones((2, 2), np.float32)) @ np.ones((2, 2), np.float32) - 6) * 2
     found = clnet.explain(y)
     whole, short = found.sources[0], found.kernel(0)
-    assert len(whole.splitlines()) > 300 > 120 > len(short.splitlines())
+    assert len(whole.splitlines()) > 2 * len(short.splitlines())
     assert str(whole) == found.plan.steps[0].text
     assert repr(short) == str(short) == repr(whole)
     assert "__kernel" in short and "op_relu" in short and "#if" not in short
