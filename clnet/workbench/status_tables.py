@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..show import size
+from ..show import plural, size
 from . import catalog, registry, tables
 from .marks import LEGEND, NONE, YES, Mark, green
 from .status import ASPECTS, TO_COME
@@ -48,6 +48,14 @@ class Line:
     def facts(self) -> dict[str, str]:
         """What stands below the line."""
         return {"note": self.note, **self.details}
+
+    @property
+    def said(self) -> str:
+        """The details as sentences."""
+        d = self.details
+        counted = ", ".join(filter(None, [d["launches"] and plural(int(d["launches"]), "launch"), d["time"]]))
+        called = d["also called"] and f"Also called {d['also called']}"
+        return " ".join(f"{text.rstrip('.')}." for text in (d["formula"], d["paper"], counted, called) if text)
 
     def __bool__(self) -> bool:
         return green(self.marks.values())
@@ -150,7 +158,7 @@ def shown(kind: Kind, level: int = 2) -> list[str]:
 
 def _family_shown(family: Family, level: int) -> list[str]:
     """A family's heading, its table, its notes, what is behind a fold, what is to come."""
-    details = tables.markdown({"name": line.name, **line.details} for line in family.lines)
+    details = "\n".join(f"- **{cell(line.name)}** {cell(line.said)}" for line in family.lines)
     return [f"{'#' * level} {cell(family.title)}: {family.counts}", tables.markdown({"name": line.name, **line.marks} for line in family.lines),
             *(f"{cell(line.name)}: {cell(line.note)}" for line in family.lines if line.note),
             f"<details><summary>Formulas, launches, times</summary>\n\n{details}\n\n</details>",
@@ -167,13 +175,18 @@ def machine() -> list[dict[str, Any]]:
 
 def devices_page(rows: Sequence[dict[str, Any]], head: str, here: str) -> str:
     """The devices that were there, and on each that was measured how many names are shown to work. here: the former as Markdown"""
-    found = []
-    for device, kind in dict.fromkeys((r["device"], r["kind"]) for r in rows):
-        some = [r for r in rows if (r["device"], r["kind"]) == (device, kind)]
-        found.append({"device": device, "of": HEADINGS[kind].lower(), "names": str(len(some)), "there": str(len(there(some))),
-                      **{TITLES.get(a, a): _of(there(some), a) for a in ASPECTS}})
-    return "\n\n".join([head, HERE, here, "## Names that are shown to work, by device", "n/a: nothing of the kind has such a step.",
-                        tables.markdown(found)]) + "\n"
+    parts = [head, HERE, here, "## Names that are shown to work", "n/a: nothing of the kind has such a step."]
+    for device in dict.fromkeys(r["device"] for r in rows):
+        own = [r for r in rows if r["device"] == device]
+        by_kind = [[r for r in own if r["kind"] == kind] for kind in dict.fromkeys(r["kind"] for r in own)]
+        parts += [f"### {cell(_device(own))}", tables.markdown(map(_counted, by_kind))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _counted(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Of one kind: how many are there, and how many pass each check."""
+    here = there(rows)
+    return {"kind": HEADINGS[rows[0]["kind"]].lower(), "there": f"{len(here)} of {len(rows)}", **{TITLES.get(a, a): _of(here, a) for a in ASPECTS}}
 
 
 HERE = "## On this machine"
