@@ -79,10 +79,10 @@ def _several(outputs: Any) -> list[Tensor]:
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
-def step_of(subject: Subject) -> Probe:
-    """A fresh step of the subject's first example: equal in every call."""
+def step_of(subject: Subject, gradients: bool = False) -> Probe:
+    """A fresh step of the subject's first example: equal in every call. `gradients` as in `layer_step`."""
     if subject.kind == "layer":
-        return layer_step(*make_layer(subject.thing))
+        return layer_step(*make_layer(subject.thing), gradients)
     if subject.kind == "optimizer":
         return optimizer_step(subject.thing())
     return function_step(subject.examples()[0], getattr(subject.thing, "has_gradient", True))
@@ -98,8 +98,11 @@ def function_step(example: Example, differentiable: bool = True) -> Probe:
     return Probe(body, example.inputs)
 
 
-def layer_step(layer: Any, inputs: list[Array]) -> Probe:
-    """Forward, backward to inputs and parameters, and one update by SGD with momentum."""
+def layer_step(layer: Any, inputs: list[Array], gradients: bool = False) -> Probe:
+    """Forward, backward to inputs and parameters, and one update by SGD with momentum. Gives outputs and the inputs' gradients.
+
+    gradients   the parameters' gradients as well
+    """
     params = {n: v for n, v in layer.variables().items() if isinstance(v, Parameter) and v.trainable}
     optimizer = SGD(lr=0.1, momentum=0.9) if params else None
     if optimizer:
@@ -113,7 +116,7 @@ def layer_step(layer: Any, inputs: list[Array]) -> Probe:
         found = pull(ys, [*xs, *targets])
         if optimizer:
             optimizer.apply(found[len(found) - len(targets) :], given[-1])
-        return (*ys, *found[: len(found) - len(targets)])
+        return (*ys, *found[: len(found) - (0 if gradients else len(targets))])
 
     return Probe(body, inputs, params, optimizer)
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ..show import duration, plural
-from . import bench, page, parity, plots, registry, status, status_tables, tables
+from . import bench, page, parity, plots, registry, status, status_tables, tables, terminal
 from .marks import Mark, green
 from .page import Section, Table
 
 TRAINED = ("mlp", "cnn", "lstm", "transformer")
 QUICK_TRAINED = ("mlp", "cnn")
+SKIPPED = ("fp16",)  # aspects that a quick report does not ask: as much compiling again as a fifth of the others
 CURVES = {"loss": "cross entropy", "accuracy": "accuracy"}
 
 
@@ -37,7 +38,7 @@ def main(engine: Any, folder: Path, *, quick: bool = False) -> int:
     command = "clnet report --quick" if quick else "clnet report"
     write(folder, made(engine.device, command, time.perf_counter() - start, sections), sections, command, engine.device)
     for sentence in verdict(engine.device, sections):
-        print(sentence)
+        terminal.say(sentence)
     print(f"report: {(folder / 'index.html').resolve()}")
     return int(any(s.error for s in sections))
 
@@ -101,11 +102,12 @@ def checked(engine: Any, quick: bool) -> Section:
     """Status of everything registered on this device; with --quick without the ops, and of the rest the first examples."""
     broken = registry.load_all()
     kinds = [k for k in status_tables.FILES if not (quick and k == "op")]
-    rows = status.as_dicts(status.run([engine], kinds, examples=1 if quick else None))
+    rows = status.as_dicts(status.run([engine], kinds, quick=quick, skip=SKIPPED if quick else ()))
     section = page.status_section(rows)
     if quick:
         section.text.insert(1,
-                            "A quick run: every layer, loss and optimizer on the first of its examples. `clnet status` runs more of them, and the operations.")
+                            "A quick run: every layer, loss and optimizer on the first of its examples, values and gradients from a recorded training step. "
+                            "`clnet status` runs more of them, each by itself, and the operations, float16 and times.")
     section.verdict = status_sentence(rows)
     section.error = "; ".join(f"{name} cannot be imported: {why}" for name, why in broken.items())
     return section
@@ -145,9 +147,13 @@ def speed_sentence(rows: Sequence[Any], warning: str) -> str:
     """Against whom, how many works are faster, by how much in the median; or that there was nobody."""
     from .bench_plots import TIMED
 
-    peers = {_proper(p): [r.ratio for r in rows if r.peer == p and r.ratio and r.suite in TIMED] for p in dict.fromkeys(r.peer for r in rows if r.peer)}
-    said = [f"against {p}, {sum(v > 1 for v in found)} of {plural(len(found), 'work')} are faster, in the median {statistics.median(found):.2f} times as fast"
-            for p, found in peers.items() if found]
+    peers: dict[str, list[float]] = {_proper(p): [r.ratio for r in rows if r.peer == p and r.ratio and r.suite in TIMED] for p in
+                                     dict.fromkeys(r.peer for r in rows if r.peer)}
+    strict: dict[str, str] = {}  # of each peer the form that is hardest on us
+    for p in sorted((p for p, found in peers.items() if found), key=lambda p: statistics.median(peers[p])):
+        strict.setdefault(p.partition(" ")[0], p)
+    said = [f"against {p}, {sum(v > 1 for v in peers[p])} of {plural(len(peers[p]), 'work')} are faster, in the median {statistics.median(peers[p]):.2f} "
+            "times as fast" for p in strict.values()]
     absent = [] if any("PyTorch" in p and found for p, found in peers.items()) else ["PyTorch is not installed"]
     doubt = ["the machine was busy, so these figures are doubtful"] if warning else []
     text = "; ".join([*said, *absent, *doubt])

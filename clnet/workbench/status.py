@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..autodiff import gradients
 from ..errors import DTypeError
 from ..spec import is_float, np_dtype
-from ..state import Parameter
 from ..tensor import tensor
 from . import catalog, checks, golden, probe, properties, registry
 from .marks import NO, NONE, PARTIAL, YES
 from .registry import Example, Subject
+from .status_steps import STEPS, Steps, changed
 from .tables import device_words
 
 ASPECTS = ("forward", "backward", "update", "resident", "parity", "deterministic", "fp16")
 TO_COME = "not there yet"  # the note of a row that nothing answers
 TRIED = 2  # examples of each subject that are run
-STEPS = 3  # steps after which updates are compared
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,32 @@ class Verdicts:
         self.notes.append(f"{aspect}: {why}")
 
 
-def measure(subject: Subject, engine: Any, examples: int | None = None) -> Row:
-    """The row of a subject on the engine's device. `examples`: only so many of the subject's count as its own."""
-    return timed(check(subject, engine, examples), subject, engine)
+def measure(subject: Subject, engine: Any) -> Row:
+    """The row of a subject on the engine's device, with its time."""
+    return timed(check(subject, engine), subject, engine)
 
 
-def check(subject: Subject, engine: Any, examples: int | None = None) -> Row:
-    """As `measure`, but for the time."""
-    return _check(subject if examples is None else replace(subject, examples=lambda: subject.examples()[:examples]), engine)
+def check(subject: Subject, engine: Any, quick: bool = False, skip: Sequence[str] = ()) -> Row:
+    """As `measure`, but for the time.
+
+    quick   of its first example alone, values and gradients from one recorded step, properties only where no values are kept
+    skip    aspects that are not asked, n/a in the row: "fp16"
+    """
+    v, row, steps = Verdicts(), _blank(subject, engine.device), Steps(subject, engine, quick)
+    v.values |= dict.fromkeys(skip, NONE)
+    if quick:
+        subject = replace(subject, examples=lambda: steps.subject.examples()[:1])
+    if subject.kind == "optimizer":
+        _updates(v, subject, engine)
+    else:
+        examples = _examples(v, subject)
+        if not examples:
+            return replace(row, note="; ".join(v.notes) or "no example: nothing was run")
+        _values(v, subject, examples, engine, steps if quick else None)
+    numbers = _step(v, subject, steps)
+    _parity(v, subject, engine, quick)
+    found: dict[str, Any] = {**dict.fromkeys(ASPECTS, NO), **v.values, **numbers}
+    return replace(row, **found, note="; ".join(dict.fromkeys(v.notes)))
 
 
 def timed(row: Row, subject: Subject, engine: Any) -> Row:
@@ -104,21 +120,6 @@ def _blank(subject: Subject, device: Any) -> Row:
                date=datetime.date.today().isoformat(), device_name=device_words(device))
 
 
-def _check(subject: Subject, engine: Any) -> Row:
-    v, row = Verdicts(), _blank(subject, engine.device)
-    if subject.kind == "optimizer":
-        _updates(v, subject, engine)
-    else:
-        examples = _examples(v, subject)
-        if not examples:
-            return replace(row, note="; ".join(v.notes) or "no example: nothing was run")
-        _values(v, subject, examples, engine)
-    numbers = _step(v, subject, engine)
-    _parity(v, subject, engine)
-    found: dict[str, Any] = {**dict.fromkeys(ASPECTS, NO), **v.values, **numbers}
-    return replace(row, **found, note="; ".join(dict.fromkeys(v.notes)))
-
-
 def _examples(v: Verdicts, subject: Subject) -> list[Example]:
     found: list[Example] = []
 
@@ -131,15 +132,22 @@ def _examples(v: Verdicts, subject: Subject) -> list[Example]:
 
 
 # --- ops, layers, losses: values and gradients
-def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Any) -> None:
-    v.ask("forward", lambda: checks.worst("forward", (checks.compare(e.function, e.inputs, engine) for e in examples)))
-    v.ask("backward", lambda: _backward(subject, examples, engine))
-    v.ask("fp16", lambda: _half(examples[0], engine))
+def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Any, steps: Steps | None) -> None:
+    """Values and gradients of each example by themselves; with `steps` those of the recorded step, which compiles half as many programs."""
+    if steps:
+        v.ask("forward", lambda: steps.forward(examples[0]))
+    else:
+        v.ask("forward", lambda: checks.worst("forward", (checks.compare(e.function, e.inputs, engine) for e in examples)))
+    v.ask("backward", lambda: _backward(subject, examples, engine, steps))
+    if "fp16" not in v.values:
+        v.ask("fp16", lambda: _half(examples[0], engine))
 
 
-def _backward(subject: Subject, examples: list[Example], engine: Any) -> checks.Result | str:
+def _backward(subject: Subject, examples: list[Example], engine: Any, steps: Steps | None) -> checks.Result | str:
     if not _has_gradient(subject, examples[0]):
         return NONE
+    if steps:
+        return steps.backward(examples[0])
     return checks.worst("backward", (checks.check_gradient(e.function, e.inputs, engine, order=1) for e in examples))
 
 
@@ -164,72 +172,16 @@ def _half(example: Example, engine: Any) -> checks.Result | str:
         return checks.Result("fp16", False, note=str(error))
 
 
-# --- the step: update, residency, determinism, launches, time
-def _step(v: Verdicts, subject: Subject, engine: Any) -> dict[str, Any]:
+# --- the step: update, residency, determinism, launches
+def _step(v: Verdicts, subject: Subject, steps: Steps) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
-    runs: list[Any] = []
-
-    def same() -> checks.Result:
-        runs.extend(probe.step_of(subject).run(engine, STEPS) for _ in range(2))
-        return probe.same_bits(*runs)
-
-    def count() -> checks.Result:
-        p = probe.step_of(subject)
-        numbers["kernels"] = len(p.plan(engine)) if hasattr(engine, "transfers") else None
-        return probe.resident(p, engine)
-
-    v.ask("deterministic", same)
-    v.ask("resident", count)
+    v.ask("deterministic", steps.same_bits)
+    v.ask("resident", lambda: steps.resident(numbers))
     if subject.kind in ("op", "loss"):
         v.values["update"] = NONE
     elif subject.kind == "layer":
-        v.ask("update", lambda: _update(v, subject, runs))
+        v.ask("update", steps.update)
     return numbers
-
-
-def _update(v: Verdicts, subject: Subject, runs: list[Any]) -> checks.Result | str:
-    """Steps of an optimizer change every parameter, to what the float64 reference gets."""
-    reference = probe.step_of(subject)
-    if not reference.params:
-        return NONE
-    if not runs:
-        return checks.Result("update", False, note="no step ran")
-    start = {n: p.numpy() for n, p in probe.step_of(subject).params.items()}
-    _, want = reference.run(checks.oracle(), STEPS)
-    return _changed(runs[0][1], want, start, _allowed(subject), _still(subject))
-
-
-def _still(subject: Subject) -> frozenset[str]:
-    """Parameters whose gradient is 0 by the formula: a key's bias shifts all scores of a row alike."""
-    if subject.kind == "optimizer":
-        return frozenset()
-    layer, inputs = registry.make_layer(subject.thing, 0)
-    y = probe.outputs_of(layer(*inputs))[0]
-    params = {n: v for n, v in layer.variables().items() if isinstance(v, Parameter)}
-    u = tensor(np.random.default_rng(0).standard_normal(y.shape).astype(np.float32), y.dtype)
-    found = checks.oracle().values(gradients(y, [p.tensor for p in params.values()], u))
-    return frozenset(n for n, g in zip(params, found, strict=True) if np.max(np.abs(g), initial=0.0) < 1e-12)
-
-
-def _allowed(subject: Subject) -> float:
-    """The tolerance of one gradient, once for each step and once for the update itself."""
-    if subject.kind == "optimizer":
-        return checks.TOLERANCE["float32"] * (STEPS + 1)
-    example = subject.examples()[0]
-    pulled = checks.derivative(example.function, example.inputs, np.random.default_rng(0))(*(tensor(x) for x in example.inputs))
-    return checks.allowance(pulled) * (STEPS + 1)
-
-
-def _changed(got: dict[str, Any], want: dict[str, Any], start: dict[str, Any], allowed: float, still: frozenset[str] = frozenset()) -> checks.Result:
-    found = []
-    for n, w in want.items():
-        found.append(replace(r, note=f"{n} {r.note}") if not (r := checks.judge("update", got[n], w, got[n].dtype.name, allowed)) else r)
-        moved = float(np.max(np.abs(w - start[n]), initial=0.0))
-        if w.size and moved == 0.0 and n not in still:
-            found.append(checks.Result("update", False, note=f"{n} never changes: no gradient reaches it"))
-        elif moved > 1e-5 and np.array_equal(got[n], start[n]):
-            found.append(checks.Result("update", False, note=f"{n} is not changed on the device"))
-    return checks.worst("update", found)
 
 
 # --- optimizers
@@ -244,53 +196,56 @@ def _updates(v: Verdicts, subject: Subject, engine: Any) -> None:
         start = {n: p.numpy() for n, p in make().params.items()}
         _, got = make().run(engine, STEPS)
         _, want = make().run(checks.oracle(), STEPS)
-        return _changed(got, want, start, checks.TOLERANCE[dtype] * (STEPS + 1))
+        return changed(got, want, start, checks.TOLERANCE[dtype] * (STEPS + 1))
 
     v.ask("update", lambda: compared("float32"))
-    v.ask("fp16", lambda: compared("float16"))
+    if "fp16" not in v.values:
+        v.ask("fp16", lambda: compared("float16"))
 
 
 # --- parity: the reference, the derivative and independent evidence: another library's values, a property that only the right formula has
-def _parity(v: Verdicts, subject: Subject, engine: Any) -> None:
+def _parity(v: Verdicts, subject: Subject, engine: Any, quick: bool) -> None:
     needed = [a for a in ("forward", "backward", "update") if v.values.get(a, NONE) != NONE]
     wrong = [a for a in needed if v.values[a] != YES]
     if wrong or not needed:
         v.values["parity"] = NO
         return
     independent: list[checks.Result] = []
-    v.ask("parity", lambda: _golden(subject, engine, independent))
+    v.ask("parity", lambda: _golden(subject, engine, independent, quick))
     if v.values["parity"] == PARTIAL:
         v.notes.append("parity: no independent values yet")
 
 
-def _golden(subject: Subject, engine: Any, found: list[checks.Result]) -> checks.Result | str:
-    found.extend([*golden.compare(subject, engine), *properties.check(subject, engine)])
+def _golden(subject: Subject, engine: Any, found: list[checks.Result], quick: bool) -> checks.Result | str:
+    found.extend(golden.compare(subject, engine))
+    if not (quick and found):
+        found.extend(properties.check(subject, engine))
     return checks.worst("parity", found) if found else PARTIAL
 
 
 # --- tables
 def run(devices: Sequence[Any] = (None,), kinds: Sequence[str] = catalog.KINDS, only: str = "", progress: bool = True,
-        subjects: Sequence[Subject] | None = None, examples: int | None = None) -> list[Row]:
-    """Rows of everything registered on every device, and of every goal that nothing answers yet. `examples` as in `measure`."""
+        subjects: Sequence[Subject] | None = None, quick: bool = False, skip: Sequence[str] = ()) -> list[Row]:
+    """Rows of everything registered on every device, and of every goal that nothing answers yet. `quick`, `skip` as in `check`."""
     from ..engine import on
 
     found = list(subjects) if subjects is not None else registry.subjects(kinds, only)
     rows: list[Row] = []
     for device in devices:
         with on(device) as engine:
-            rows += [r for row in _rows(found, engine, examples, progress) for r in _named(row)]
+            rows += [r for row in _rows(found, engine, quick, skip, progress) for r in _named(row)]
             if subjects is None:
-                rows += to_come(engine.device, {(s.kind, s.name) for s in registry.subjects(kinds)}, kinds, only)
+                rows += to_come(engine.device, {(s.kind, s.name) for s in found}, kinds, only)
     return rows
 
 
-def _rows(found: Sequence[Subject], engine: Any, examples: int | None, progress: bool) -> list[Row]:
+def _rows(found: Sequence[Subject], engine: Any, quick: bool, skip: Sequence[str], progress: bool) -> list[Row]:
     """A row a subject: checked in processes of their own where there are many, and timed here, one after the other."""
     from . import status_workers, terminal
 
     rows: dict[int, Row] = {}
     with terminal.bar(total=len(found), desc=f"status {engine.device.key}: checks", unit="row", progress=progress) as bar:
-        for k, answer in status_workers.each(found, engine.device, examples):
+        for k, answer in status_workers.each(found, engine.device, quick, skip):
             bar.set_postfix_str(f"{found[k].kind} {found[k].name}"[:32].ljust(32))
             if "unknown" not in answer:
                 rows[k] = Row(**answer["row"]) if "row" in answer else replace(_blank(found[k], engine.device), note=answer["failed"])
@@ -298,8 +253,10 @@ def _rows(found: Sequence[Subject], engine: Any, examples: int | None, progress:
         for k, subject in enumerate(found):
             if k not in rows:
                 bar.set_postfix_str(f"{subject.kind} {subject.name}"[:32].ljust(32))
-                rows[k] = check(subject, engine, examples)
+                rows[k] = check(subject, engine, quick, skip)
                 bar.update()
+    if quick:
+        return [rows[k] for k in range(len(found))]
     with terminal.bar(found, desc=f"status {engine.device.key}: times ", unit="row", progress=progress) as bar:
         return [timed(rows[k], subject, engine) for k, subject in enumerate(bar)]
 

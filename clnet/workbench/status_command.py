@@ -31,7 +31,7 @@ def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = 
     print(f"status: {'writes to' if writing else 'compares with the tables in'} {folder.absolute()}", file=sys.stderr)
     before = status_tables.read(folder) if not writing else _kept(folder)
     try:
-        fresh = status.as_dicts(status.run(devices, only=only, examples=1 if quick else None))
+        fresh = status.as_dicts(status.run(devices, only=only, quick=quick))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was written, the tables are as they were" if writing else "nothing was compared") from None
     if check:

@@ -1,6 +1,6 @@
 """Rows of status from several processes: a compiler takes one core, and one that dies takes its row along, not the table.
 
-As a module it is such a process: {"device", "kind", "name", "examples"} a line, answered by {"row"}, or {"unknown"} for what is registered
+As a module it is such a process: {"device", "kind", "name", "quick"} a line, answered by {"row"}, or {"unknown"} for what is registered
 only where the question comes from.
 """
 
@@ -21,7 +21,7 @@ FEW = 12  # subjects that are done before processes have started
 PATIENCE = 600.0  # [s] for one row
 
 
-def each(subjects: Sequence[Subject], device: Any, examples: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def each(subjects: Sequence[Subject], device: Any, quick: bool, skip: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number of the subject, answer), as they come; nothing where processes of their own would not pay."""
     processes = min(MOST, threads_of(device))
     if len(subjects) <= FEW or processes == 1:
@@ -31,7 +31,7 @@ def each(subjects: Sequence[Subject], device: Any, examples: int | None) -> Iter
     for pair in enumerate(subjects):
         todo.put(pair)
     children = [Child(__name__, PATIENCE) for _ in range(processes)]
-    threads = [threading.Thread(target=_work, args=(c, device.key, examples, todo, done), daemon=True) for c in children]
+    threads = [threading.Thread(target=_work, args=(c, device.key, quick, skip, todo, done), daemon=True) for c in children]
     for t in threads:
         t.start()
     try:
@@ -46,14 +46,14 @@ def each(subjects: Sequence[Subject], device: Any, examples: int | None) -> Iter
             child.stop()
 
 
-def _work(child: Child, device: str, examples: int | None, todo: queue.SimpleQueue[tuple[int, Subject]],
+def _work(child: Child, device: str, quick: bool, skip: Sequence[str], todo: queue.SimpleQueue[tuple[int, Subject]],
           done: queue.SimpleQueue[tuple[int, dict[str, Any]]]) -> None:
     while True:
         try:
             k, s = todo.get_nowait()
         except queue.Empty:
             return
-        done.put((k, child.ask({"device": device, "kind": s.kind, "name": s.name, "examples": examples})))
+        done.put((k, child.ask({"device": device, "kind": s.kind, "name": s.name, "quick": quick, "skip": list(skip)})))
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
         if subject is None:
             return {"unknown": True}
         with on(question["device"]) as engine:
-            return {"row": asdict(status.check(subject, engine, question["examples"]))}
+            return {"row": asdict(status.check(subject, engine, question["quick"], question["skip"]))}
 
     serve(answer)
 

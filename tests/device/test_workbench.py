@@ -16,7 +16,7 @@ from clnet.layers import Activation, Dense
 from clnet.layers.base import Layer
 from clnet.model import Sequential
 from clnet.op import OPS, pointwise
-from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_tables, status_workers
+from clnet.workbench import bench, catalog, page, parity, registry, report, status, status_command, status_steps, status_tables, status_workers
 
 VERDICTS = {"yes", "partial", "no", "n/a"}
 
@@ -51,10 +51,10 @@ def wrong_layer(wrong_op: Any) -> Iterator[type[Layer]]:
     del Layer.registry["TestWrong"]
 
 
-def row_of(name: str, device: Any) -> status.Row:
+def row_of(name: str, device: Any, quick: bool = False) -> status.Row:
     subject = registry.find(name)
     assert subject is not None
-    return status.measure(subject, device)
+    return status.check(subject, device, quick=True) if quick else status.measure(subject, device)
 
 
 @pytest.mark.parametrize("name", ["matmul", "argmax", "Dense", "HuberLoss", "Adam"])
@@ -71,21 +71,48 @@ def test_rows_are_well_formed(name: str, device: Any) -> None:
         assert row.kernels >= 1
 
 
+@pytest.mark.parametrize("name", ["matmul", "argmax", "Dense", "MaxPool2d", "Dropout", "HuberLoss", "Adam"])
+def test_a_quick_row_says_what_the_whole_one_says(name: str, device: Any) -> None:
+    """It compiles fewer programs and takes no time; the verdicts are the same."""
+    assert row_of(name, device, quick=True) == replace(row_of(name, device), time_ms=None)
+
+
+def test_what_is_not_asked_is_not_claimed(device: Any) -> None:
+    subjects = [s for s in (registry.find("MSELoss"), registry.find("Momentum")) if s is not None]
+    rows = status.run([device], subjects=subjects, quick=True, skip=("fp16",), progress=False)
+    assert [(r.name, r.fp16, r.parity) for r in rows] == [("MSELoss", "n/a", "yes"), ("Momentum", "n/a", "yes")]
+
+
+def test_a_wrong_gradient_of_a_weight_alone_is_no(device: Any) -> None:
+    """A quick run, too, holds the gradients of parameters against the reference's, not only what an update makes of them."""
+    subject = registry.find("Dense")
+    assert subject is not None
+    steps = status_steps.Steps(subject, device, gradients=True)
+    example = subject.examples()[0]
+    assert steps.backward(example)
+    outputs = steps._ran[1][0][0]
+    assert len(outputs) == 1 + len([x for x in example.inputs if x.dtype.kind == "f"])
+    outputs[-1] = outputs[-1] + np.float32(1e-3)
+    assert not steps.backward(example)
+
+
 def test_what_does_not_apply_is_said(device: Any) -> None:
     assert row_of("argmax", device).backward == "n/a"
     assert row_of("HuberLoss", device).update == "n/a"
     assert row_of("Adam", device).forward == "n/a"
 
 
-def test_a_wrong_kernel_is_no(wrong_op: Any, device: Any) -> None:
-    row = row_of(wrong_op.name, device)
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_wrong_kernel_is_no(wrong_op: Any, device: Any, quick: bool) -> None:
+    row = row_of(wrong_op.name, device, quick)
     if hasattr(device, "transfers"):
         assert (row.forward, row.parity) == ("no", "no")
         assert "forward" in row.note
 
 
-def test_a_wrong_derivative_is_no(wrong_slope: Any, device: Any) -> None:
-    row = row_of(wrong_slope.name, device)
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_wrong_derivative_is_no(wrong_slope: Any, device: Any, quick: bool) -> None:
+    row = row_of(wrong_slope.name, device, quick)
     assert (row.forward, row.backward, row.parity) == ("yes", "no", "no")
 
 
@@ -109,20 +136,19 @@ def test_a_layer_that_raises_is_a_row_that_says_so(device: Any) -> None:
 def test_rows_of_several_processes_are_those_of_one(wrong_op: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_workers, "FEW", 0)
     found = [s for s in (registry.find("MSELoss"), registry.find(wrong_op.name), registry.find("Momentum")) if s is not None]
-    rows = status.run([device], subjects=found, examples=1, progress=False)
+    rows = status.run([device], subjects=found, quick=True, progress=False)
     assert [r.name for r in rows] == ["MSELoss", wrong_op.name, "Momentum"]
     assert rows[1].forward == ("no" if hasattr(device, "transfers") else "yes")  # what only this process has registered
     for row, subject in zip(rows, found, strict=True):
-        one = status.measure(subject, device, 1)
-        assert replace(row, time_ms=0) == replace(one, time_ms=0)
-        assert row.time_ms
+        one = status.check(subject, device, quick=True)
+        assert row == one
 
 
 def test_the_quick_report_leaves_no_layer_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(status, "run", lambda *args, **more: asked.append((args, more)) or [])
     text = report.checked("engine", True).text
-    assert asked == [((["engine"], ["layer", "loss", "optimizer"]), {"examples": 1})]
+    assert asked == [((["engine"], ["layer", "loss", "optimizer"]), {"quick": True, "skip": ("fp16",)})]
     assert any("the first of its examples" in line for line in text)
 
 
@@ -134,7 +160,7 @@ def test_goals_are_in_the_table() -> None:
 
 def test_a_row_asked_for_by_its_whole_name_is_alone(tmp_path: Path) -> None:
     """What is registered under a longer name is not said to be missing, nor taken for gone by --check."""
-    rows = status.as_dicts(status.run(["numpy"], ["loss"], only="MSELoss", examples=1, progress=False))
+    rows = status.as_dicts(status.run(["numpy"], ["loss"], only="MSELoss", quick=True, progress=False))
     assert {r["name"] for r in rows} == {"MSELoss"}
     status_tables.write([{**r, "name": name} for r in rows for name in ("MSELoss", "RMSELoss")], tmp_path, "clnet status")
     assert status_command.main(["numpy"], tmp_path, only="MSELoss", check=True, quick=True) == 0
