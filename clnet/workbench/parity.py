@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from .marks import Mark
 
 Array = np.ndarray[Any, Any]
 BATCH = 3  # samples, where the model says the shape of one
+WORST = 10  # places that a notebook shows at first
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,22 @@ class Parity:
     def markdown(self) -> str:
         return tables.markdown(p.row() for p in self.places)
 
-    def table(self) -> Table:
-        """The places as a table; those that are too far off are marked."""
-        rows = [p.row() for p in self.places]
-        wrong = [k for k, p in enumerate(self.places) if not p.ok]
-        return Table(list(rows[0]) if rows else [], [list(r.values()) for r in rows], title=str(self), marked=wrong)
+    def __repr__(self) -> str:
+        return str(self)
+
+    def table(self, most: int | None = None) -> Table:
+        """The places as a table, in their order; with `most` so many, those that come nearest to what is allowed first. What is too far off is marked."""
+        places = self.places if most is None else sorted(self.places, key=lambda p: -p.worst / (p.allowed or 1.0))[:most]
+        rows = [p.row() for p in places]
+        wrong = [k for k, p in enumerate(places) if not p.ok]
+        return Table(list(rows[0]) if rows else [], [list(r.values()) for r in rows], marked=wrong)
 
     def _repr_html_(self) -> str:
-        return self.table().html()
+        terms = "".join(f"<div><i>{escape(term)}</i>: {escape(text)}.</div>" for term, text in self.TERMS.items())
+        if len(self.places) <= WORST:
+            return f"<p>{escape(str(self))}.</p>{self.table().html()}{terms}"
+        whole = f"<details><summary>All {len(self.places)} values, in the order in which they are computed</summary>{self.table().html()}</details>"
+        return f"<p>{escape(str(self))}. The {WORST} nearest to what is allowed:</p>{self.table(WORST).html()}{whole}{terms}"
 
     def plots(self) -> dict[str, plots.Picture]:
         """PNG histograms of the errors, forward and backward."""

@@ -39,6 +39,9 @@ class Picture(bytes):
         """Width and height on a page [pixels]: half of those in the file."""
         return tuple(int.from_bytes(self[k : k + 4], "big") // FINE for k in (16, 20))  # type: ignore[return-value]
 
+    def __repr__(self) -> str:
+        return f"<Picture {self.heading!r}, {self.size[0]} × {self.size[1]} pixels>"
+
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = self.size
         return bytes(self), {"width": width, "height": height}

@@ -260,3 +260,17 @@ def test_facts_of_a_traced_layer(device: Any) -> None:
     assert "out_features" in row["fields"]
     if hasattr(device, "transfers"):
         assert "matmul" in row["ops"]
+
+
+def test_parity_shows_the_worst_first_and_the_rest_folded() -> None:
+    def place(name: str, error: float) -> parity.Place:
+        return parity.Place("forward", name, (2,), np.array([0.0, error]), np.array([0.0, 1.0]), 1e-6)
+
+    few, many = (parity.Parity("<net>", "here", [place(f"layers.{k}", k * 1e-8) for k in range(n)]) for n in (3, 12))
+    assert repr(many) == str(many) == "<net> on here: 12 values compared, no divergence"
+    assert [row[1] for row in many.table(2).cells] == ["layers.11", "layers.10"]
+    html = many._repr_html_()
+    assert html.index("layers.11") < html.index("layers.10") < html.index("<details>") < html.index("layers.0")
+    assert "&lt;net&gt;" in html and "median ulp" in html and "<details>" not in few._repr_html_()
+    wrong = parity.Parity("net", "here", [place("layers.0", 0.0), place("layers.1", 1e-3)])
+    assert wrong.table(1).marked == {0} and wrong.table().marked == {1}
