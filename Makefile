@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test lab lint status clean
+.PHONY: demo test lab lint status notebooks clean
 
 demo: $(VENV)/.stamp
 	$(BIN)/clnet report --quick
@@ -21,6 +21,10 @@ lint: $(VENV)/.stamp
 
 status: $(VENV)/.stamp
 	$(BIN)/clnet status
+
+# Runs the notebooks and keeps them with their outputs; after a change of a notebook, or of what one shows.
+notebooks: $(VENV)/.stamp
+	$(BIN)/python -m clnet.workbench.notebooks
 
 # One stamp: the environment is made again only when pyproject.toml changed.
 $(VENV)/.stamp: pyproject.toml
