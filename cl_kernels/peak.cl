@@ -1,8 +1,8 @@
 // peak: what a device reaches at best, the roof over every measured rate.
 //
 //   multiply_adds   c = a c + b over CHAINS independent vectors an item, rounds times: 2 VW CHAINS UNROLLED flops an item and round
-//   triad           z(i) = x(i) + a z(i) over arrays larger than every cache: three times an array crosses the memory bus. In place, since
-//                   a store to a third array would first read it, which nobody counts
+//   triad           z(i) = x(i) + a z(i), rounds times: three times an array crosses the memory bus, or comes from the cache that holds both.
+//                   In place, since a store to a third array would first read it, which nobody counts
 //
 // Layout: vectors, contiguous; multiply_adds writes one number an item, so that no chain is dropped as unused.
 // Grid: multiply_adds: CPU a few items a core, local size 1; GPU many work-groups. triad: CPU PER elements an item, one item a core,
@@ -31,8 +31,8 @@ __kernel void multiply_adds(__global T* y, const T a, const T b, const ulong rou
     y[get_global_id(0)] = sum;
 }
 
-__kernel void triad(__global const T* restrict x, __global T* restrict z, const T a, const ulong per) {
+__kernel void triad(__global const T* restrict x, __global T* restrict z, const T a, const ulong per, const ulong rounds) {
     const size_t begin = get_global_id(0) * per;
     const VT va = VSPLAT(a);
-    for (size_t i = begin; i < begin + per; i += VW) VSTORE(VFMA(va, VLOAD(z + i), VLOAD(x + i)), z + i);
+    for (size_t r = 0; r < rounds; r++) for (size_t i = begin; i < begin + per; i += VW) VSTORE(VFMA(va, VLOAD(z + i), VLOAD(x + i)), z + i);
 }

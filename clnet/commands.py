@@ -127,6 +127,8 @@ def _bench(args: Namespace) -> int:
 
     if args.profile:
         return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
+    if args.files:
+        return bench.again(args.files, args.plots, args.report)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
                       report_file=args.report, precision=args.precision, before=args.before)
 
@@ -227,6 +229,7 @@ COMMANDS = (
         option("--plots", type=Path, metavar="FOLDER", help="write plots there"),
         option("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report"),
         option("--before", type=Path, metavar="FILE", help="compare our times with those of this earlier run's --json, too"),
+        option("--from", type=Path, nargs="+", metavar="FILE", dest="files", help="in place of measuring: show the rows of these earlier runs' --json"),
         option("--profile", type=Path, metavar="FILE.md", help="in place of comparing: write there where the works' time goes, launch by launch"),
         DEVICE,
     )),

@@ -1,7 +1,8 @@
-"""What a device reaches at best, measured by two kernels: multiply-adds that wait for nobody, and a triad that no cache holds."""
+"""What a device reaches at best, measured by two kernels: multiply-adds that wait for nobody, and a triad in memory and in caches."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from .codegen import kernel_file
 from .faults import translated
 
 ELEMENTS = 1 << 25  # float32, 128 MiB an array: more than the last-level caches of CPUs and GPUs
+CACHED = (1 << 14, 1 << 17, 1 << 19, 1 << 21)  # float32 an array: two of them in the first, second, third level of usual caches
 LONG = 0.02  # [s] a sample is made at least this long
 SAMPLES = 7
 ITEMS_A_CORE = 4
@@ -22,19 +24,31 @@ GPU_TRIADS = 32  # launches a sample: one is over before the host has seen its e
 
 @dataclass(frozen=True)
 class Peak:
-    """[GFLOP/s] of float32 multiply-adds, an addition and a product each counting one; [GB/s] of a triad, three arrays counted."""
+    """[GFLOP/s] of float32 multiply-adds, an addition and a product each counting one; [GB/s] of a triad in memory, three arrays counted.
+
+    streams   (bytes, [GB/s]): the same where all arrays together are so small that caches hold them
+    """
 
     gflops: float
     gbytes: float
+    streams: tuple[tuple[float, float], ...] = ()
 
-    def attainable(self, intensity: float) -> float:
-        """[GFLOP/s] that the roof allows at `intensity` flops a byte."""
-        return min(self.gflops, intensity * self.gbytes)
+    def bandwidth(self, nbytes: float = math.inf) -> float:
+        """[GB/s] at best over so many bytes: of memory, or of the caches that hold them all."""
+        return max([self.gbytes, *(rate for size, rate in self.streams if size >= nbytes)])
+
+    def attainable(self, intensity: float, nbytes: float = math.inf) -> float:
+        """[GFLOP/s] that the roof allows at `intensity` flops a byte over so many bytes."""
+        return min(self.gflops, intensity * self.bandwidth(nbytes))
+
+    def raised(self, other: Peak) -> Peak:
+        """The higher of both, everywhere."""
+        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), (*self.streams, *other.streams))
 
 
 def measure(engine: Any) -> Peak:
     """The best of several samples of each kernel on the engine's device; about a second."""
-    return Peak(_multiply_adds(engine), _triad(engine))
+    return Peak(_multiply_adds(engine), _triad(engine), tuple((8.0 * n, _triad(engine, n)) for n in CACHED))
 
 
 def _kernel(engine: Any, name: str, width: int, chains: int = 12) -> Any:
@@ -65,19 +79,21 @@ def _multiply_adds(engine: Any) -> float:
     return 2.0 * width * chains * unrolled * rounds * items / seconds / 1e9
 
 
-def _triad(engine: Any) -> float:
+def _triad(engine: Any, elements: int = ELEMENTS) -> float:
+    """[GB/s] over two arrays of so many elements. On CPUs small ones are walked again and again in a launch, each part by one core."""
     import pyopencl as cl
 
     device = engine.device
     gpu = device.kind == "gpu"
     width = GPU_WIDTH if gpu else device.vector_width
-    units = ELEMENTS // width if gpu else max(k for k in range(1, device.compute_units + 1) if ELEMENTS % (k * width) == 0)
-    blocks = [engine.pool.alloc(4 * ELEMENTS, "peak") for _ in range(2)]
+    units = elements // width if gpu else max(k for k in range(1, device.compute_units + 1) if elements % (k * width) == 0)
+    rounds = 1 if gpu else ELEMENTS // elements // 4 or 1
+    blocks = [engine.pool.alloc(4 * elements, "peak") for _ in range(2)]
     for b in blocks:  # a page that nobody wrote is one page of zeros for all, and in the cache
-        cl.enqueue_fill_buffer(engine.queue.commands, b.buffer, np.ones(1, np.float32), 0, 4 * ELEMENTS)
+        cl.enqueue_fill_buffer(engine.queue.commands, b.buffer, np.ones(1, np.float32), 0, 4 * elements)
     kernel = _kernel(engine, "triad", width)
-    kernel.set_args(*(b.buffer for b in blocks), np.float32(0.5), np.uint64(ELEMENTS // units))
-    return 12.0 * ELEMENTS / _best(engine, kernel, units, GPU_GROUP if gpu else 1, launches=GPU_TRIADS if gpu else 1) / 1e9
+    kernel.set_args(*(b.buffer for b in blocks), np.float32(0.5), np.uint64(elements // units), np.uint64(rounds))
+    return 12.0 * elements * rounds / _best(engine, kernel, units, GPU_GROUP if gpu else 1, launches=GPU_TRIADS if gpu else 1) / 1e9
 
 
 def _best(engine: Any, kernel: Any, items: int, group: int, samples: int = SAMPLES, launches: int = 1) -> float:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ..engine import peak
+from ..engine.peak import Peak
 from ..errors import ConfigError
 from ..names import ending
-from . import bench_before, peers, terminal
+from . import bench_before, bench_report, peers, terminal
 from .bench_compare import Setting, Work
 from .bench_plots import pictures
-from .bench_row import Row, as_dicts, command, markdown, roof, sections
+from .bench_report import markdown
+from .bench_row import BUSY, Row, as_dicts, command, roof, sections
+from .bench_trust import Watch, settled, settled_before
 
 __all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "iterate", "main", "markdown", "pictures", "run", "works"]
 
@@ -97,59 +100,41 @@ def works(suite: str = "all", quick: bool = False, only: str = "", gpu: bool = F
 
 
 def run(engine: Any, suite: str = "all", *, quick: bool = False, only: str = "", precision: str = "", progress: bool = True) -> list[Row]:
-    """All rows; a work that fails is a row that says why."""
-    return [row for rows in iterate(engine, suite, quick=quick, only=only, precision=precision, progress=progress) for row in rows]
+    """All rows; a work that fails is a row that says why. The roof is the best of what was measured before, after, and reached between."""
+    roofs: list[Peak] = []
+    found = [row for rows in iterate(engine, suite, quick=quick, only=only, precision=precision, progress=progress, roofs=roofs) for row in rows]
+    return settled(found, functools.reduce(Peak.raised, roofs) if roofs else None)
 
 
-def iterate(engine: Any, suite: str, *, quick: bool, only: str, precision: str = "", progress: bool = True) -> Iterator[list[Row]]:
-    """The rows of one work after the other."""
+def iterate(engine: Any, suite: str, *, quick: bool, only: str, precision: str = "", progress: bool = True, roofs: list[Peak]) -> Iterator[list[Row]]:
+    """The rows of one work after the other; `roofs` gets what the device reaches before and after them."""
     todo = works(suite, quick, only, engine.device.kind == "gpu", precision)
     torch = peers.torch_for(engine.device)
     # tinygrad compiles for half a minute.
     tinygrad = peers.tinygrad_for(engine.device) if any(getattr(w, "tinygrad", None) for w in todo) and not quick and hasattr(engine, "pool") else ""
-    roof = peak.measure(engine) if hasattr(engine, "pool") and todo else None
+    _measure(engine, todo, roofs)
     with peers.equal_threads(engine.device, torch) as threads, terminal.bar(todo, desc=f"bench {engine.device.key}", progress=progress) as bar:
-        setting = Setting(engine, torch or "not installed", tinygrad, quick, threads, roof)
+        setting = Setting(engine, torch or "not installed", tinygrad, quick, threads, roofs[0] if roofs else None)
         for work in bar:
             bar.set_postfix_str(work.name[:32].ljust(32))
             try:
                 yield work.rows(setting)
             except Exception as error:  # the other works are still worth their times
                 yield [setting.row(work.suite, work.name, note=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}", failed=True)]
+    _measure(engine, todo, roofs)
+
+
+def _measure(engine: Any, todo: Sequence[Any], roofs: list[Peak]) -> None:
+    found = peak.measure(engine) if hasattr(engine, "pool") and todo else None
+    roofs += [found] if found else []
 
 
 def busy() -> str:
     """A warning if the machine has other work, seen while we sleep (Linux): threads that wait for each other make ratios chance."""
-    try:
-        before = _ticks()
-        time.sleep(0.4)
-        after = _ticks()
-    except (OSError, ValueError):
-        return ""
-    total, idle = sum(after) - sum(before), after[3] + after[4] - before[3] - before[4]
-    share = 1 - idle / max(1, total)
-    return f"The machine was busy with other work ({share:.0%} of its CPU time): these ratios are not to be trusted." if share > 0.2 else ""
-
-
-def _ticks() -> list[int]:
-    """Clock ticks of all CPUs: user, nice, system, idle, waiting for disks, ..."""
-    return [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-
-
-def report(rows: Sequence[Row], device: Any, made: str, folder: Path, body: str, warning: str = "") -> str:
-    """The whole as Markdown: what it is of, pictures, which lie in `folder`, and the body's tables."""
-    from . import page, tables
-
-    gflops, gbytes = roof(rows)
-    peak = f" Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)." if gflops else ""
-    lead = f"{device.name}, {device.compute_units} compute units, {device.platform}, driver {device.driver}.{peak} {_peers(rows)}"
-    images = [f"![{tables.cell(name)}]({(folder / file).as_posix()})" for name, file in ((n, f"bench-{page.file_name(n)}.png") for n in pictures(rows))]
-    return "\n\n".join(filter(None, [tables.header("Benchmarks", made), lead, warning, *images, body])) + "\n"
-
-
-def _peers(rows: Sequence[Row]) -> str:
-    found = ", ".join(dict.fromkeys(r.peer for r in rows if r.peer_ms))
-    return f"Against {found}; each with {rows[0].threads} threads." if found else ""
+    watch = Watch()
+    time.sleep(0.4)
+    share = watch.others() or 0.0
+    return f"The machine was busy with other work ({share:.0%} of its CPU time): these ratios are not to be trusted." if share > BUSY else ""
 
 
 def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None, plots: Path | None = None,
@@ -161,18 +146,48 @@ def main(engine: Any, suite: str, *, quick: bool = False, only: str = "", json_f
     if not rows:
         names = [n for w in works(suite, gpu=engine.device.kind == "gpu", precision=precision) for n in (w.name, *w.name.split())]
         raise ConfigError(f"bench: expected --only with a part of the name of a work of --suite {suite}; got {only!r}{ending(only, names)}")
-    body = "\n\n".join([markdown(rows), *([] if earlier is None else [bench_before.markdown(rows, earlier)])])
     show(rows, earlier, warning)
     if json_file:
         terminal.save_json(as_dicts(rows), json_file)
-    folder = plots or (report_file.parent if report_file else None)
-    if folder:
-        _draw(rows, folder)
-    if report_file and folder:
-        made = command({"--suite": suite, "--quick": quick, "--only": only, "--precision": precision, "--before": before, "--json": json_file,
-                        "--plots": plots, "--report": report_file, "--device": engine.device.key})
-        report_file.write_text(report(rows, engine.device, made, Path(os.path.relpath(folder, report_file.parent)), body, warning), encoding="utf-8")
+    made = command({"--suite": suite, "--quick": quick, "--only": only, "--precision": precision, "--before": before, "--json": json_file,
+                    "--plots": plots, "--report": report_file, "--device": engine.device.key})
+    more = "" if earlier is None else bench_before.markdown(rows, earlier)
+    report(rows, made, report_file, plots, json_file, more, warning)
     return int(any(r.failed for r in rows))
+
+
+def again(files: Sequence[Path], plots: Path | None, report_file: Path | None) -> int:
+    """Prints the tables of earlier runs, and makes their report and pictures. Nothing is timed."""
+    rows = settled_before(bench_report.read(files))
+    show(rows)
+    report(rows, command({"--from": " ".join(map(str, files)), "--plots": plots, "--report": report_file}), report_file, plots, files[0])
+    return 0
+
+
+def report(rows: Sequence[Row], made: str, file: Path | None, plots: Path | None, source: Path | None, more: str = "", warning: str = "") -> None:
+    """Writes the pictures, and the report; in one that holds the block of these rows (`source`), that block alone."""
+    from . import page, tables
+
+    folder = plots or (file.parent if file else None)
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    images = {}
+    for name, png in pictures(rows).items():
+        path = folder / f"bench-{page.file_name(name)}.png"
+        path.write_bytes(png)
+        images[name] = Path(os.path.relpath(path, file.parent if file else folder)).as_posix()
+    if file:
+        gflops, gbytes = roof(rows)
+        peak = f"Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)." if gflops else ""
+        lead = " ".join(filter(None, [*dict.fromkeys(f"{r.machine}." for r in rows if r.machine), peak, _peers(rows)]))
+        text = "\n\n".join(filter(None, [lead, warning, bench_report.block(rows, images, more)]))
+        bench_report.write(file, f"rows of {source.stem if source else 'clnet bench'}", [tables.header("Benchmarks", made)], text)
+
+
+def _peers(rows: Sequence[Row]) -> str:
+    found = ", ".join(dict.fromkeys(r.peer for r in rows if r.peer_ms))
+    return f"Against {found}; each with {rows[0].threads} threads." if found else ""
 
 
 LESS = ("tuning", "threads", "arithmetic", "device", "suite", "kernels' MB", "GB/s", "GFLOP/s", "peak MB", "launches", "share", "spread")
@@ -186,11 +201,3 @@ def show(rows: Sequence[Row], earlier: list[dict[str, Any]] | None = None, warni
         terminal.say(legend + "\n", "dim")
     if warning:
         terminal.say(warning, "bold yellow")
-
-
-def _draw(rows: Sequence[Row], folder: Path) -> None:
-    from . import page
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, png in pictures(rows).items():
-        (folder / f"bench-{page.file_name(name)}.png").write_bytes(png)

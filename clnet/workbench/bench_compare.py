@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,14 +15,20 @@ from ..engine.peak import Peak
 from ..engine.record import Recorded
 from ..engine.reference import NumpyEngine
 from ..engine.tune import serving
+from . import tables
 from .bench_row import ARITHMETIC, Row
+from .bench_trust import NEEDED, Watch, doubt, wide
 from .peers import Run, Tinygrad, Torch
 
 ROUNDS, QUICK_ROUNDS = 7, 3
 SAMPLE = 0.03  # [s] a sample repeats a call until it is this long, or once; before it, calls run as long, until cores that slept are awake
 PAUSE = 0.15  # [s] OpenBLAS threads spin for about 0.1 s after a product and would take a core from whoever comes next
 RULES = "rules"  # what serves where nobody measured
-PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds
+PATIENCE, QUICK_PATIENCE = 6.0, 1.0  # [s] a peer that has used this much is not run again in later rounds, once there are enough
+PATIENT = 6  # times that, until there are enough
+CONVOLUTIONS = {"conv", "conv_data_gradient", "conv_weight_gradient"}
+# First letters of kernels' names -> products that they make of those that are counted, in tiles of 2 x 2 and of 4 x 4 results.
+WINOGRAD = {"winograd": 16 / 36, "winograd4": 36 / 144, "transform_": 36 / 144}
 HOST_FLOPS = 2e10  # of a call: NumPy would take seconds for more
 
 
@@ -42,7 +49,8 @@ class Setting:
 
     def row(self, suite: str, work: str, peer: str = "", **facts: Any) -> Row:
         roof: dict[str, Any] = {"peak_gflops": round(self.peak.gflops, 1), "peak_gbytes": round(self.peak.gbytes, 1)} if self.peak else {}
-        return Row(suite, work, ARITHMETIC, self.engine.device.key, peer, **{"threads": self.threads, **roof, **facts})
+        device = self.engine.device
+        return Row(suite, work, ARITHMETIC, device.key, peer, **{"threads": self.threads, "machine": tables.device_words(device), **roof, **facts})
 
 
 @dataclass(frozen=True)
@@ -101,17 +109,43 @@ class Step:
         return int(sum({id(s.writes): s.nbytes for s in self.plan.steps}.values()))
 
 
+    @property
+    def winograd(self) -> dict[str, Any]:
+        """What rates count that no kernel makes, and what share of the convolutions' products is made: {} where all are."""
+        names, flops = defaultdict[int, list[str]](list), defaultdict[int, float](float)
+        for s in self.plan.steps:
+            if CONVOLUTIONS & set(s.ops):
+                names[id(s.writes)].append(s.name)
+                flops[id(s.writes)] += s.flops
+        made = {k: min([share for word, share in WINOGRAD.items() if any(n.startswith(word) for n in names[k])], default=1.0) for k in names}
+        few = sum(share < 1 for share in made.values())
+        if not few:
+            return {}
+        share = sum(made[k] * flops[k] for k in made) / max(sum(flops.values()), 1.0)
+        return {"counted": f"as direct: Winograd's kernels make {few} of {len(made)} convolutions", "made": round(share, 3)}
+
+
 @dataclass
 class Contender:
-    """Someone who runs a work; `samples` in seconds a call. `problem`: why it could not."""
+    """Someone who runs a work; `pairs` of samples of a round, ours and its, in seconds a call. `problem`: why it could not."""
 
     name: str
     call: Run
     finish: Callable[[], None]
     repeats: int = 1
-    samples: list[float] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list)
     problem: str = ""
     pause: float = PAUSE
+
+    @property
+    def ratios(self) -> list[float]:
+        """Its time / ours, a round each."""
+        return [its / mine for mine, its in self.pairs]
+
+    def affords(self, patience: float) -> bool:
+        """Whether it runs again: a slow peer's spread is worth less than the wait for it, a ratio of one round is worth nothing."""
+        spent = sum(its for _, its in self.pairs) * self.repeats
+        return not self.problem and spent < (patience if len(self.pairs) >= NEEDED else PATIENT * patience)
 
     def warm(self) -> None:
         """The first call compiles; a sample then tells how often to repeat."""
@@ -149,7 +183,7 @@ def ours(work: Work, engine: Any) -> tuple[Contender, dict[str, Any]]:
     if pool is not None:
         facts["peak_bytes"] = pool.statistics().peak - before
     if isinstance(call, Step) and call.plan is not None:
-        facts |= {"launches": call.launches, "kernel_bytes": call.nbytes}
+        facts |= {"launches": call.launches, "kernel_bytes": call.nbytes, **call.winograd}
     return me, facts
 
 
@@ -216,27 +250,36 @@ def _within(engine: Any, call: Run) -> Run:
 
 
 def compare(work: Work, setting: Setting) -> list[Row]:
-    """Rows of a work, one a peer: all take a sample in turn, so that a busy moment hits all alike."""
+    """Rows of a work, one a peer: all take a sample in turn, so that a busy moment hits all alike; rounds that differ much are followed by as many."""
     me, facts = ours(work, setting.engine)
     others = peers_of(work, setting)
-    for _ in range(setting.rounds):
-        for c in (me, *(o for o in others if not o.problem)):
-            # A slow peer's spread is worth less than the wait for it; its samples so far stand.
-            if not c.samples or sum(c.samples) * c.repeats < (QUICK_PATIENCE if setting.quick else PATIENCE) or c is me:
-                c.samples.append(c.sample(c.repeats))
-    mine = statistics.median(me.samples)
+    watch, samples = Watch(), list[float]()
+    _rounds(setting, me, others, samples)
+    if again := [o for o in others if wide(o.ratios)]:
+        _rounds(setting, me, again, samples)
+    mine, busy = statistics.median(samples), watch.others()
     facts |= {"ours_ms": round(mine * 1e3, 5), "arithmetic": work.arithmetic, **rates(work, mine, facts.get("kernel_bytes", 0), setting.peak)}
-    bare = setting.row(work.suite, work.name, **facts)
-    return [_against(bare, me, o) for o in others] or [bare]
+    bare = setting.row(work.suite, work.name, busy=None if busy is None else round(busy, 2), **facts)
+    return [_against(bare, o, setting.rounds) for o in others] or [bare]
 
 
-def _against(bare: Row, me: Contender, peer: Contender) -> Row:
+def _rounds(setting: Setting, me: Contender, others: Sequence[Contender], samples: list[float]) -> None:
+    patience = QUICK_PATIENCE if setting.quick else PATIENCE
+    before = {id(o): len(o.pairs) for o in others}
+    for _ in range(setting.rounds):
+        samples.append(me.sample(me.repeats))
+        for o in others:
+            # Asked for again, a peer is as patient as before.
+            if o.affords(patience * (2 if before[id(o)] else 1)):
+                o.pairs.append((samples[-1], o.sample(o.repeats)))
+
+
+def _against(bare: Row, peer: Contender, wanted: int) -> Row:
     if peer.problem:
         return replace(bare, peer=peer.name, note=peer.problem)
-    mine, theirs = statistics.median(me.samples), statistics.median(peer.samples)
-    spread = [p / o for o, p in zip(me.samples, peer.samples, strict=False)]
-    return replace(bare, peer=peer.name, peer_ms=round(theirs * 1e3, 5), ratio=round(theirs / mine, 4), min=round(min(spread), 4), max=round(max(spread), 4),
-                   note="" if len(peer.samples) == len(me.samples) else f"{len(peer.samples)} of {len(me.samples)} rounds")
+    ratios, its = peer.ratios, statistics.median(its for _, its in peer.pairs)
+    return replace(bare, peer=peer.name, peer_ms=round(its * 1e3, 5), ratio=round(statistics.median(ratios), 4), min=round(min(ratios), 4),
+                   max=round(max(ratios), 4), rounds=len(ratios), doubt=doubt(ratios, wanted))
 
 
 def rates(work: Work, seconds: float, kernel_bytes: int, peak: Peak | None) -> dict[str, float]:
@@ -248,4 +291,4 @@ def rates(work: Work, seconds: float, kernel_bytes: int, peak: Peak | None) -> d
         return found
     found["intensity"] = round(work.flops / nbytes, 4)
     # The peak is that of float32: tensor cores have another.
-    return found | ({"share": round(gflops / peak.attainable(work.flops / nbytes), 4)} if peak and work.arithmetic == ARITHMETIC else {})
+    return found | ({"share": round(gflops / peak.attainable(work.flops / nbytes, nbytes), 4)} if peak and work.arithmetic == ARITHMETIC else {})

@@ -10,6 +10,7 @@ from .bench_scaling import FAMILIES, size_of
 from .plots import Picture
 
 TIMED = ("ops", "steps", "matmul")
+MOST = 15  # bars of a picture
 
 
 def pictures(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -19,21 +20,42 @@ def pictures(rows: Sequence[Row]) -> dict[str, Picture]:
 
 def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
     out: dict[str, Picture] = {}
-    for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if r.ratio and r.suite in TIMED):
-        some = [r for r in rows if (r.device, r.peer) == (device, peer) and r.ratio and r.suite in TIMED]
-        spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in some]
-        out[f"{device}-{peer}"] = plots.ratios([r.work for r in some], [float(r.ratio or 1) for r in some], f"{device} against {peer}", spreads)
+    for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if _compared(r)):
+        some = [r for r in rows if (r.device, r.peer) == (device, peer) and _compared(r)]
+        for which, part in _parts(some):
+            spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in part]
+            values = [float(r.ratio or 1) for r in part]
+            out[f"{device}-{peer}{which}"] = plots.ratios([_short(r.work) for r in part], values, f"{device} against {peer}{which}", spreads)
     return out
+
+
+def _parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
+    """Rows in parts that fit a picture, as equal as can be, with what their titles end in."""
+    count = -(-len(rows) // MOST)
+    return [(f" ({k + 1} of {count})" if count > 1 else "", rows[k * len(rows) // count : (k + 1) * len(rows) // count]) for k in range(count)]
+
+
+def _short(work: str) -> str:
+    return work.replace("forward and gradients", "with gradients")
+
+
+def _compared(r: Row) -> bool:
+    return bool(r.ratio) and r.suite in TIMED and not r.doubt
 
 
 def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:
     out: dict[str, Picture] = {}
     for device, suite in dict.fromkeys((r.device, r.suite) for r in rows if r.share):
         some = list({r.work: r for r in rows if (r.device, r.suite) == (device, suite) and r.share}.values())
-        points = {r.work: (float(r.intensity or 0), float(r.gflops or 0)) for r in some}
-        if len(points) > 1:
-            out[f"{device}-{suite}-roofline"] = plots.roofline(points, *roof(some), f"{suite} on {device}")
+        for which, part in _parts(some) if len(some) > 1 else ():
+            points = {_short(r.work): _point(r) for r in part}
+            caches = max(r.roof_gbytes or 0 for r in part)
+            out[f"{device}-{suite}-roofline{which}"] = plots.roofline(points, *roof(some), f"{suite} on {device}{which}", caches)
     return out
+
+
+def _point(r: Row) -> plots.Point:
+    return plots.Point(float(r.intensity or 0), float(r.gflops or 0), float(r.share or 0), "counted as direct" if r.counted else "")
 
 
 def _scaling(rows: Sequence[Row]) -> dict[str, Picture]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,28 +177,45 @@ def _names(axes: Any, ends: Mapping[str, tuple[float, float, str]]) -> None:
                       annotation_clip=False, **PLAIN)
 
 
-def roofline(points: Mapping[str, tuple[float, float]], gflops: float, gbytes: float, title: str) -> Picture:
-    """What was reached [GFLOP/s] over flops a byte, numbered, under the roof of the device's measured peak; named below the axes."""
+class Point(NamedTuple):
+    """Of a roofline: flops a byte, [GFLOP/s] reached, the share of its own roof, and what the rate counts, where that is not what kernels do."""
+
+    intensity: float
+    reached: float
+    share: float
+    counted: str = ""
+
+
+def roofline(points: Mapping[str, Point], gflops: float, gbytes: float, title: str, caches: float = 0) -> Picture:
+    """What was reached [GFLOP/s] over flops a byte, numbered, under the roof of the device's measured peak; named below the axes.
+
+    caches  [GB/s] of the fastest cache that served a point: the dashed line
+    """
     from matplotlib.ticker import FuncFormatter
 
-    names = [f"{k}  {share:.0%}  {shorten(n, 60)}" for k, (n, share) in enumerate(((n, r / min(gflops, a * gbytes)) for n, (a, r) in points.items()), 1)]
+    names = [f"{k}  {p.share:.0%}  {shorten(n, 60)}{f' ({p.counted})' if p.counted else ''}" for k, (n, p) in enumerate(points.items(), 1)]
     columns = 2 if len(names) > 3 and max(map(len, names)) <= 44 else 1
     figure, axes = _figure((3.6 if len(names) <= 12 else 4.6) + 0.23 * -(-len(names) // columns), WIDTH + 0.8)
-    x = np.array([p[0] for p in points.values()])
+    x = np.array([p.intensity for p in points.values()])
     low, high = min(x.min(initial=0.1), gflops / gbytes) / 2, max(x.max(initial=1.0), gflops / gbytes) * 2
     over = np.geomspace(low, high, 200)
     axes.plot(over, np.minimum(gflops, over * gbytes), color=INK, linewidth=1.4)
-    for k, (name, (at, reached)) in enumerate(zip(names, points.values(), strict=True), 1):
-        good = reached >= 0.5 * min(gflops, at * gbytes)
-        axes.plot(at, reached, "o", markersize=6, color=FAST if good else SLOW, label=name)
-        axes.annotate(f" {k}", (at, reached), fontsize=SMALL)
+    if caches > gbytes:
+        axes.plot(over, np.minimum(gflops, over * caches), color=INK, linewidth=1.0, linestyle="--")
+    for k, (name, p) in enumerate(zip(names, points.values(), strict=True), 1):
+        color = FAST if p.share >= 0.5 else SLOW
+        axes.plot(p.intensity, p.reached, "D" if p.counted else "o", markersize=6, color=color, markerfacecolor="none" if p.counted else color, label=name)
+        axes.annotate(f" {k}", (p.intensity, p.reached), fontsize=SMALL)
     axes.set(xscale="log", yscale="log", xlabel="flops a byte", ylabel="GFLOP/s")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter("")
     figure.legend(loc="outside lower left", fontsize=SMALL, frameon=False, handlelength=0.6, ncols=columns, prop={"size": SMALL})
-    _titled(axes, f"{title}\nroof: {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s")
-    return _png(figure, title, "Under the line is what this device can do with so many flops a byte. Percentages: of the roof above the point.")
+    _titled(axes, f"{title}\nroof: {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s{f', in caches {caches:.0f}' if caches > gbytes else ''}")
+    note = "Under the line is what this device can do with so many flops a byte. Percentages: of the roof above the point."
+    note += " Dashed: where a cache holds all that is counted." if caches > gbytes else ""
+    counted = " Hollow: all products of a direct convolution are counted, of which Winograd's kernels make fewer; such points may lie above the roof."
+    return _png(figure, title, note + (counted if any(p.counted for p in points.values()) else ""))
 
 
 def growth(series: Mapping[str, Mapping[float, float]], title: str, xlabel: str, ylabel: str) -> Picture:

@@ -229,7 +229,7 @@ def test_bench_rows_are_sane(device: Any) -> None:
     for r in rows:
         assert r.ours_ms is not None
         assert r.peer_ms is not None
-        assert r.ratio == pytest.approx(r.peer_ms / r.ours_ms, rel=1e-2)
+        assert r.min <= r.ratio <= r.max
         assert r.min is not None
         assert 0 < r.min <= (r.max or 0)
         assert (r.suite, r.dtype, r.device) == ("ops", "float32", device.device.key)

@@ -142,7 +142,8 @@ def test_pictures_are_fine_enough_and_say_what_they_show() -> None:
     drawn = [plots.histograms({f"layer {k}": 10.0 ** rng.normal(-8, 1, 50) for k in range(70)}, "errors", 1e-5),
              plots.ratios(["a", "b"], [2.0, 0.5], "ours against theirs", [(1.5, 2.5), None]), plots.curves({"a": [1.0, 2.0], "b": [1.0, 2.0]}, "lines"),
              plots.learning({"mlp": {"loss": [2.0, 1.0], "val_loss": [2.0, 1.5]}}, "loss", "learning"),
-             plots.roofline({"a": (1.0, 10.0), "b": (100.0, 90.0)}, 100.0, 20.0, "roof"), plots.growth({"ours": {1: 1.0, 2: 3.0}}, "growth", "n", "ms"),
+             plots.roofline({"a": plots.Point(1.0, 10.0, 0.5), "b": plots.Point(100.0, 90.0, 0.9, "counted")}, 100.0, 20.0, "roof"),
+             plots.growth({"ours": {1: 1.0, 2: 3.0}}, "growth", "n", "ms"),
              plots.groups({"mlp": {"ours": 1.0, "theirs": 2.0}}, "memory", "MB")]
     for picture in drawn:
         width, height = picture.size
