@@ -22,10 +22,11 @@ import numpy as np
 
 from .errors import ClnetError, ConfigError, DTypeError, IndexingError, ShapeError
 from .names import ending
-from .spec import FLOATS, RANGES
+from .spec import RANGES
 
 Error = type[ClnetError]
 LONG = 1 << 63
+PLAIN = frozenset((int,))
 
 
 def shown(value: Any) -> str:
@@ -89,10 +90,10 @@ def pairs(who: str, name: str, value: Any, error: Error = ShapeError) -> tuple[A
 
 def sizes(who: str, value: Any, name: str = "shape", error: Error = ShapeError) -> tuple[int, ...]:
     """A shape: sizes of at least 0, or one for a single axis. Raises ShapeError."""
+    if type(value) is tuple and PLAIN.issuperset(map(type, value)) and -1 < min(value, default=0) <= max(value, default=0) < LONG:
+        return value
     if (n := whole(value)) is not None and n >= 0:
         return (n,)
-    if type(value) is tuple and all(type(n) is int and n >= 0 for n in value):
-        return value
     found = _listed(value)
     numbers = None if found is None else tuple(map(whole, found))
     if numbers is None or any(n is None or n < 0 for n in numbers):
@@ -104,7 +105,7 @@ def spelled(who: str, name: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """The integers of a call that may be written f(x, 2, 3) or f(x, (2, 3)). Raises ShapeError."""
     if len(values) == 1 and (type(values[0]) is tuple or whole(values[0]) is None):
         values = values[0]
-    if type(values) is tuple and all(type(n) is int for n in values):
+    if type(values) is tuple and PLAIN.issuperset(map(type, values)):
         return values
     return integers(who, name, values)
 
@@ -134,6 +135,8 @@ def axes(who: str, value: Any, ndim: int) -> tuple[int, ...]:
     """Axes as sorted non-negative numbers; None means all. Raises ShapeError for one out of range or named twice."""
     if value is None:
         return tuple(range(ndim))
+    if type(value) is int and -ndim <= value < ndim:
+        return (value + ndim if value < 0 else value,)
     listed = (value,) if whole(value) is not None else _listed(value)
     found = [a + ndim if a is not None and a < 0 else a for a in map(whole, (value,) if listed is None else listed)]
     if any(a is None or not 0 <= a < ndim for a in found) or len(set(found)) != len(found):
@@ -166,13 +169,17 @@ def real(who: str, name: str, value: Any, least: float = -math.inf, above: float
 
 def number(who: str, value: Any, dtype: str) -> Any:
     """A number that `dtype` can hold, as it is: for integers a whole one in their range, for bool a truth value. Raises DTypeError."""
-    if dtype in FLOATS:
+    if dtype not in RANGES:
+        if type(value) is float or (type(value) is int and -LONG <= value < LONG):
+            return value
         if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
             raise DTypeError(f"{who}: expected a number; got {shown(value)}.")
         if isinstance(value, int) and not -(1 << 1023) < value < 1 << 1023:
             raise DTypeError(f"{who}: expected a number that {dtype} can hold; got {shown(value)}.")
         return value
     low, high = RANGES[dtype]
+    if type(value) is int and low <= value <= high:
+        return value
     plain = isinstance(value, (int, np.integer, np.bool_)) or (isinstance(value, (float, np.floating)) and math.isfinite(value) and value == int(value))
     if not plain or not low <= value <= high:
         span = "False or True" if dtype == "bool" else f"an integer in [{low}, {high}]"

@@ -15,7 +15,7 @@ import numpy as np
 from .arguments import array as numbers
 from .arguments import number
 from .autocast import narrowed
-from .errors import ShapeError, UseError
+from .errors import DTypeError, ShapeError, UseError
 from .names import lacking
 from .op import OPS, Op
 from .precision import autocast, stored_dtype
@@ -246,11 +246,16 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     like = promote(*known) if 0 < len(known) < len(inputs) else None
     if like and op.name == "where" and len(known) > 1 and isinstance(inputs[0], (Operators, np.ndarray)):
         like = promote(*known[1:])
-    if like in RANGES and any(beyond(i, like) for i in inputs):
+    try:
+        tensors = tuple([as_tensor(i, like, op.name) for i in inputs])
+    except DTypeError:
+        if like not in RANGES or not any(beyond(i, like) for i in inputs):
+            raise
         if op.name in BELOW:
             return constant(decided(op.name, inputs, like), "bool", as_tensor(inputs[beyond(inputs[0], like)]).shape)
-        like = holding(like, inputs) if op.name == "where" and like != "bool" else like
-    tensors = tuple(as_tensor(i, like, op.name) for i in inputs)
+        if op.name != "where" or (wide := holding(like, inputs)) == like:
+            raise
+        tensors = tuple([as_tensor(i, wide, op.name) for i in inputs])
     return narrowed(op, tensors, attrs, dtype, record_as_given) if (dtype := stored_dtype()) else record_as_given(op, tensors, attrs)
 
 

@@ -15,12 +15,10 @@ def weak(x: bool | int | float, like: str | None) -> str:
     """The dtype that a Python number takes beside one of dtype `like`, or alone (None)."""
     if isinstance(x, bool):
         return "bool"
-    if isinstance(x, float):
-        if like is None or like == "bool":
-            return "float32"
-        return like if like not in RANGES else promote(like, "float16") if like in ("int8", "uint8") else "float64"
-    if like is not None and like != "bool":
+    if like is not None and (like not in RANGES or (like != "bool" and isinstance(x, int))):
         return like
+    if isinstance(x, float):
+        return "float32" if like is None or like == "bool" else promote(like, "float16") if like in ("int8", "uint8") else "float64"
     return next((d for d in ("int32", "int64", "uint64") if RANGES[d][0] <= x <= RANGES[d][1]), "int64")
 
 

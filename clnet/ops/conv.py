@@ -103,7 +103,8 @@ def _conv_data_gradient(g: Any, w: Any, *, size: Any, stride: Any, low: Any, hig
     The adjoint of conv in x; as a forward it is the transposed convolution. Source: Zeiler et al. 2010.
     """
     n, points, taps = g.shape[0], g.shape[2:], w.shape[2:]
-    columns = np.einsum("ngop,goct->ngctp", g.reshape(n, groups, w.shape[0] // groups, math.prod(points)), _grouped(w, groups), optimize=True).reshape(n, groups * w.shape[1], *taps, *points)
+    rows = g.reshape(n, groups, w.shape[0] // groups, math.prod(points))
+    columns = np.einsum("ngop,goct->ngctp", rows, _grouped(w, groups), optimize=True).reshape(n, groups * w.shape[1], *taps, *points)
     x = np.zeros((n, groups * w.shape[1], *(s + a + b for s, a, b in zip(size, low, high, strict=True))), columns.dtype)
     for k in np.ndindex(*taps):
         at = tuple(slice(i * d, i * d + (p - 1) * s + 1, s) for i, d, p, s in zip(k, dilation, points, stride, strict=True))

@@ -116,6 +116,9 @@ def _others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return permute(reshape(y[:, :n], moved.shape), [order.index(a) for a in range(x.ndim)])
 
 
+CHOOSE = {"max", "min", "argmax", "argmin"}  # an element: of none there is nothing to choose
+
+
 def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
     """Row-major number of every element along `axes`, broadcastable to `shape`; costs no memory. Raises ShapeError."""
     shape = arguments.sizes("positions", shape)
@@ -128,23 +131,20 @@ def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
 def _call(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x)
     dims = arguments.axes(op.name, axes, x.ndim)
-    y = op(x, axes=dims)
+    if op.name in CHOOSE and 0 in x.shape and all(n for a, n in enumerate(x.shape) if a not in dims):
+        raise ShapeError(f"{op.name}: expected at least one element along axes {dims}; got shape {x.shape}.")
+    return _folded(op, x, dims, keepdims)
+
+
+def _folded(op: Op, x: Tensor, dims: tuple[int, ...], keepdims: bool) -> Tensor:
+    y: Tensor = op(x, axes=dims)
     return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
-
-
-def _chosen(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
-    """As _call, for what chooses an element: ShapeError where a result has none to choose from."""
-    x = as_tensor(x)
-    if not x.size:
-        dims = arguments.axes(op.name, axes, x.ndim)
-        if all(n for a, n in enumerate(x.shape) if a not in dims):
-            raise ShapeError(f"{op.name}: expected at least one element along axes {dims}; got shape {x.shape}.")
-    return _call(op, x, axes, keepdims)
 
 
 def peak(x: Any, axes: Any) -> Tensor:
     """y = max x over `axes`, which are kept; −∞ of no elements: what exponentials are shifted by."""
-    return _call(_max, x, axes, True)
+    x = as_tensor(x)
+    return _folded(_max, x, arguments.axes("max", axes, x.ndim), True)
 
 
 def sum(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
@@ -159,22 +159,22 @@ def prod(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
 
 def max(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = max x over `axes`; NaN wins; the gradient goes to the first maximum. Raises ShapeError where there is no element."""
-    return _chosen(_max, x, axes, keepdims)
+    return _call(_max, x, axes, keepdims)
 
 
 def min(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = min x over `axes`; NaN wins; the gradient goes to the first minimum. Raises ShapeError where there is no element."""
-    return _chosen(_min, x, axes, keepdims)
+    return _call(_min, x, axes, keepdims)
 
 
 def argmax_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = int64 index of the first maximum along `axes`. Raises ShapeError where there is no element."""
-    return _chosen(argmax, x, axes, keepdims)
+    return _call(argmax, x, axes, keepdims)
 
 
 def argmin_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     """y = int64 index of the first minimum along `axes`. Raises ShapeError where there is no element."""
-    return _chosen(argmin, x, axes, keepdims)
+    return _call(argmin, x, axes, keepdims)
 
 
 def mean(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
