@@ -236,13 +236,20 @@ def test_bench_rows_are_sane(device: Any) -> None:
     assert bench.markdown(rows).count("###") == (1 if rows else 0)
 
 
-def test_a_report_survives_a_failing_part(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_survives_a_failing_part(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    why = "on purpose, and with as many words as it takes to be cut off where lines are kept short: " + "word " * 20
+
     def fails(engine: Any, quick: bool) -> page.Section:
-        raise RuntimeError("on purpose")
+        raise RuntimeError(why)
 
     for part in ("training", "checked", "timed"):
         monkeypatch.setattr(report, part, fails)
     assert report.main(device, tmp_path, quick=True) == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines()[0].endswith(f"written to {tmp_path}/"), "before anything is written"
+    assert said.err.count(f"FAILED: RuntimeError: {why.strip()}\n") == 3, "each whole, on a line of its own"
+    assert not set(said.out + said.err) & set("\r\x1b"), "no cursor is moved where there is none"
+    assert "Status failed: RuntimeError: on purpose" in said.out
     html = (tmp_path / "index.html").read_text()
     assert "Failed: RuntimeError: on purpose" in html
     assert "no divergence" in html
