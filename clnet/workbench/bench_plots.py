@@ -20,12 +20,12 @@ def pictures(rows: Sequence[Row]) -> dict[str, Picture]:
 
 def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
     out: dict[str, Picture] = {}
-    for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if _compared(r)):
-        some = [r for r in rows if (r.device, r.peer) == (device, peer) and _compared(r)]
+    for device, peer in dict.fromkeys((r.device, r.peer) for r in rows if compared(r)):
+        some = [r for r in rows if (r.device, r.peer) == (device, peer) and compared(r)]
         for which, part in _parts(some):
             spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in part]
             values = [float(r.ratio or 1) for r in part]
-            out[f"{device}-{peer}{which}"] = plots.ratios([_short(r.work) for r in part], values, f"{device} against {peer}{which}", spreads)
+            out[f"{device}-{peer}{which}"] = plots.ratios([_short(r.work) for r in part], values, f"{_machine(part)} against {peer}{which}", spreads)
     return out
 
 
@@ -35,11 +35,17 @@ def _parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     return [(f" ({k + 1} of {count})" if count > 1 else "", rows[k * len(rows) // count : (k + 1) * len(rows) // count]) for k in range(count)]
 
 
+def _machine(rows: Sequence[Row]) -> str:
+    """The device in words; its key in rows of earlier runs."""
+    return next((r.machine for r in rows if r.machine), rows[0].device)
+
+
 def _short(work: str) -> str:
     return work.replace("forward and gradients", "with gradients")
 
 
-def _compared(r: Row) -> bool:
+def compared(r: Row) -> bool:
+    """Whether a row's ratio is of a time, and to be trusted."""
     return bool(r.ratio) and r.suite in TIMED and not r.doubt
 
 
@@ -50,7 +56,7 @@ def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:
         for which, part in _parts(some) if len(some) > 1 else ():
             points = {_short(r.work): _point(r) for r in part}
             caches = max(r.roof_gbytes or 0 for r in part)
-            out[f"{device}-{suite}-roofline{which}"] = plots.roofline(points, *roof(some), f"{suite} on {device}{which}", caches)
+            out[f"{device}-{suite}-roofline{which}"] = plots.roofline(points, *roof(some), f"{suite} on {_machine(part)}{which}", caches)
     return out
 
 
@@ -67,7 +73,7 @@ def _scaling(rows: Sequence[Row]) -> dict[str, Picture]:
             peers = dict.fromkeys(r.peer for r in some if r.peer)
             series = {"clnet": ours} | {p: {size_of(r.work): r.peer_ms for r in some if r.peer == p and r.peer_ms} for p in peers}
             if len(ours) > 1:
-                out[f"{device}-{family}"] = plots.growth(series, f"{family}: step time on {device}", what, "ms a step")
+                out[f"{device}-{family}"] = plots.growth(series, f"{family}: step time on {_machine(some)}", what, "ms a step")
     return out
 
 
@@ -77,5 +83,5 @@ def _memory(rows: Sequence[Row]) -> dict[str, Picture]:
         some = [r for r in rows if (r.device, r.suite) == (device, "memory") and r.peak_bytes]
         bars = {w: {"clnet": float(next(r for r in some if r.work == w).peak_bytes or 0) / 1e6}
                 | {r.peer: r.peer_bytes / 1e6 for r in some if r.work == w and r.peer_bytes} for w in dict.fromkeys(r.work for r in some)}
-        out[f"{device}-memory"] = plots.groups(bars, f"peak memory of a training step on {device}", "MB")
+        out[f"{device}-memory"] = plots.groups(bars, f"peak memory of a training step on {_machine(some)}", "MB")
     return out

@@ -145,17 +145,18 @@ def timed(engine: Any, quick: bool) -> Section:
 
 def speed_sentence(rows: Sequence[Any], warning: str) -> str:
     """Against whom, how many works are faster, by how much in the median; or that there was nobody."""
-    from .bench_plots import TIMED
+    from .bench_plots import compared
 
-    peers: dict[str, list[float]] = {_proper(p): [r.ratio for r in rows if r.peer == p and r.ratio and r.suite in TIMED] for p in
-                                     dict.fromkeys(r.peer for r in rows if r.peer)}
+    trusted = [r for r in rows if compared(r)]
+    peers: dict[str, list[float]] = {_proper(p): [r.ratio for r in trusted if r.peer == p] for p in dict.fromkeys(r.peer for r in trusted)}
     strict: dict[str, str] = {}  # of each peer the form that is hardest on us
-    for p in sorted((p for p, found in peers.items() if found), key=lambda p: statistics.median(peers[p])):
+    for p in sorted(peers, key=lambda p: statistics.median(peers[p])):
         strict.setdefault(p.partition(" ")[0], p)
     said = [f"against {p}, {sum(v > 1 for v in peers[p])} of {plural(len(peers[p]), 'work')} are faster, in the median {statistics.median(peers[p]):.2f} "
             "times as fast" for p in strict.values()]
-    absent = [] if any("PyTorch" in p and found for p, found in peers.items()) else ["PyTorch is not installed"]
-    doubt = ["the machine was busy, so these figures are doubtful"] if warning else []
+    absent = [] if any("PyTorch" in p for p in peers) else ["PyTorch is not installed"]
+    left = sum(bool(r.doubt) for r in rows)
+    doubt = [f"{plural(left, 'ratio')} left out as not to be trusted"] * bool(left) + ["the machine was busy, so these figures are doubtful"] * bool(warning)
     text = "; ".join([*said, *absent, *doubt])
     return f"{text[:1].upper()}{text[1:]}."
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clnet.errors import DataError
-from clnet.workbench import catalog, marks, page, plots, report, status, status_tables, tables
+from clnet.workbench import bench, catalog, marks, page, plots, report, status, status_tables, tables
 from clnet.workbench.marks import Mark
 
 NASTY = "<img src=x onerror=alert(1)> | `a` $x$ [b](javascript:c) *d*\n# e"
@@ -122,8 +122,10 @@ def test_the_verdict_says_what_holds_what_was_reached_and_how_fast() -> None:
     assert report.status_sentence(rows()) == "41 of the 43 layers and losses that are there pass every check, and 2 names not (GRU, LSTM); 2 are not there yet."
     good = [r for r in rows() if r["kind"] == "loss"]
     assert report.status_sentence(good) == "all 38 losses that are there pass every check; 0 are not there yet."
-    bench = [type("Row", (), {"peer": p, "ratio": r, "suite": "ops"}) for p, r in (("numpy", 2.0), ("numpy", 0.5), ("numpy", 4.0), ("torch", None))]
-    assert report.speed_sentence(bench, "") == "Against NumPy, 2 of 3 works are faster, in the median 2.00 times as fast; PyTorch is not installed."
+    rows_of = [bench.Row("ops", "matmul", "float32", "intel", p, ratio=r, doubt=d) for p, r, d in
+               (("numpy", 2.0, ""), ("numpy", 0.5, ""), ("numpy", 4.0, ""), ("numpy", 900.0, "1 of 3 rounds"), ("torch", None, ""))]
+    text = "Against NumPy, 2 of 3 works are faster, in the median 2.00 times as fast; PyTorch is not installed; 1 ratio left out as not to be trusted."
+    assert report.speed_sentence(rows_of, "") == text
     assert report.speed_sentence([], "busy") == "PyTorch is not installed; the machine was busy, so these figures are doubtful."
 
 
