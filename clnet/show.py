@@ -9,6 +9,7 @@ import html
 import math
 import re
 import shutil
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -17,6 +18,16 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 ROWS = 60  # a longer table is shown by its first and last rows
 NARROWEST = 8  # [characters] to which a column of text may shrink
 NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d+)?(e[-+]?\d+)?|nan|inf)( ?(%|[KMGT]i?B(/s)?|B|s|ms|µs|min|h|[KMGT]?FLOP/s))?", re.IGNORECASE)
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this, so that pictures and widgets are seen."""
+    if "IPython" not in sys.modules:
+        return False
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def size(nbytes: float) -> str:

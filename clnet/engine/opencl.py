@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,16 @@ class Bound:
         self.plan = plan
         self.kernels: list[Any] = []
         self.places: list[tuple[Any, int, Place]] = []  # kernel, argument, what it is for
+        tell = _watched.tell
+        total = len({s.text for s in plan.steps if s.host is None})
+        done: set[str] = set()
         for step in plan.steps:
             if step.host is not None:
                 self.kernels.append(None)
                 continue
+            if tell and step.text not in done:
+                tell(len(done), total)
+                done.add(step.text)
             program = engine.programs.get(step.text, engine.options, name=step.name)
             with translated(f"kernel {step.name}"):
                 kernel = cl.Kernel(program, step.name)
@@ -71,6 +78,23 @@ class Bound:
         """Presets every argument that is a buffer; `buffers(place)` gives the cl.Buffer of a place."""
         for kernel, k, place in self.places:
             kernel.set_arg(k, buffers(place))
+
+
+class _Watched(threading.local):
+    tell: Callable[[int, int], None] | None = None
+
+
+_watched = _Watched()
+
+
+@contextlib.contextmanager
+def watching(tell: Callable[[int, int], None]) -> Iterator[None]:
+    """Within the block this thread calls tell(done, total) before each program that a plan is bound to: it may have to be compiled."""
+    before, _watched.tell = _watched.tell, tell
+    try:
+        yield
+    finally:
+        _watched.tell = before
 
 
 def _rounds_division(device: Device) -> bool:

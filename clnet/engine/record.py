@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,9 +46,22 @@ class Recorded:
             self.structure, self.replays = structure(), {}
         key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype(), getattr(self.fn, "training", None))
         if key not in self.replays:
-            replay = Replay if isinstance(engine, OpenCLEngine) else Evaluation
+            replay, started = Replay if isinstance(engine, OpenCLEngine) else Evaluation, time.perf_counter()
             self.replays[key] = replay(self.fn, specs, engine)
+            _spent.seconds += time.perf_counter() - started
         return self.replays[key]
+
+
+class _Spent(threading.local):
+    seconds = 0.0
+
+
+_spent = _Spent()
+
+
+def preparing() -> float:
+    """[s] that this thread has spent so far on recording, planning and building what is replayed."""
+    return _spent.seconds
 
 
 def infer(fn: Callable[..., Any], specs: Sequence[Spec]) -> list[Spec]:

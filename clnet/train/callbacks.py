@@ -16,13 +16,14 @@ from ..errors import ConfigError
 from ..names import guide as _guide
 from .metrics import METRICS
 
-EVENTS = ("on_train_begin", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
+EVENTS = ("on_train_begin", "on_compile", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
 
 
 class Callback:
     """Override what you need. `display` callbacks that fail are disabled with one warning and never stop training.
 
     on_train_begin(trainer)         before the first step
+    on_compile(trainer, done, total)  while the kernels of a step are built, of which there are `total`
     on_batch_end(trainer)           after every step was put to the device; nothing is read back for it
     on_logs(trainer, logs)          whenever losses were read: means of the running epoch, "epoch", "samples"
     on_epoch_end(trainer, logs)     the row of the history, validation included
@@ -32,6 +33,7 @@ class Callback:
     display = False
 
     def on_train_begin(self, trainer: Any) -> None: ...
+    def on_compile(self, trainer: Any, done: int, total: int) -> None: ...
     def on_batch_end(self, trainer: Any) -> None: ...
     def on_logs(self, trainer: Any, logs: dict[str, float]) -> None: ...
     def on_epoch_end(self, trainer: Any, logs: dict[str, float]) -> None: ...
@@ -82,36 +84,6 @@ class Callbacks:
                     raise
                 self._disabled.add(id(c))
                 warnings.warn(f"{type(c).__name__}.{event} failed and is switched off: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
-
-
-class Progress(Callback):
-    """One tqdm bar for the whole run: epoch, loss, metrics and samples a second."""
-
-    display = True
-
-    def on_train_begin(self, trainer: Any) -> None:
-        from tqdm import TqdmWarning
-        from tqdm.auto import tqdm
-
-        loop = trainer.loop
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TqdmWarning)  # without ipywidgets the text bar serves
-            self.bar = tqdm(total=loop.epochs * loop.samples, initial=loop.epoch * loop.samples, unit=" samples", mininterval=0.1, dynamic_ncols=True)
-
-    def on_logs(self, trainer: Any, logs: dict[str, float]) -> None:
-        self._show(trainer, logs, trainer.loop.epoch * trainer.loop.samples + int(logs["samples"]))
-
-    def on_epoch_end(self, trainer: Any, logs: dict[str, float]) -> None:
-        self._show(trainer, logs, trainer.loop.epoch * trainer.loop.samples)
-
-    def _show(self, trainer: Any, logs: dict[str, float], samples: int) -> None:
-        self.bar.set_description(f"epoch {int(logs['epoch'])}/{trainer.loop.epochs}", refresh=False)
-        shown = {k: f"{v:.4g}" for k, v in logs.items() if k not in ("epoch", "samples", "seconds", "samples/s", "lr")}
-        self.bar.set_postfix(shown, refresh=False)
-        self.bar.update(samples - self.bar.n)
-
-    def on_train_end(self, trainer: Any) -> None:
-        self.bar.close()
 
 
 class _Watching(Callback):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..show import Shown, Table, duration, plural
 
-class History:
+MOST = 24  # epochs that a table shows; of more the first and the last
+DOTS = 30  # epochs up to which each is a dot of the curve
+
+class History(Shown):
     """`frame` is a pandas DataFrame with a row per epoch (epoch, loss, metrics, val_…, lr, seconds, samples/s).
 
     steps         the loss of every step
     interrupted   whether Ctrl-C ended the run; `stopped` says why a callback did
+    compiled      [s] spent on recording, planning and compiling; `seconds` and `samples/s` are of the steps alone
     transfers     bytes and copies between host and device, None on the NumPy engine
     """
 
@@ -20,6 +26,7 @@ class History:
         self.steps: list[float] = []
         self.interrupted = False
         self.stopped = ""
+        self.compiled = 0.0
         self.transfers: Any = None
 
     @property
@@ -44,18 +51,36 @@ class History:
     def __getitem__(self, column: str) -> list[float]:
         return self.history[column]
 
-    def __repr__(self) -> str:
+    @property
+    def rate(self) -> float:
+        """Samples a second of the steps of all epochs; 0 before the first."""
+        seconds = sum(row["seconds"] for row in self.rows)
+        return sum(row["seconds"] * row["samples/s"] for row in self.rows) / seconds if seconds else 0.0
+
+    @property
+    def best(self) -> int | None:
+        """The epoch, from 1, of the least validation loss (of the least loss, without validation); None where there is no number."""
+        column = self.history.get("val_loss") or self.history.get("loss") or []
+        known = [(v, int(row["epoch"])) for v, row in zip(column, self.rows, strict=True) if not math.isnan(v)]
+        return min(known)[1] if known else None
+
+    def table(self) -> Table:
+        """A row an epoch, of many the first and the last; the best one is marked."""
+        names, best = self.columns(), self.best
+        whole = ("epoch", "samples/s", "skipped")
+        rows = [[round(row[c]) if c in whole and c in row and math.isfinite(row[c]) else row.get(c) for c in names] for row in self.rows]
         how = " (interrupted)" if self.interrupted else f" ({self.stopped})" if self.stopped else ""
-        return f"History of {len(self.rows)} epochs, {len(self.steps)} steps{how}" + (f"\n{self.frame.to_string()}" if self.rows else "")
-
-    def _repr_html_(self) -> str:
-        import html
-
-        return f"<p>{html.escape(repr(self).partition(chr(10))[0])}</p>" + (self.frame.to_html(border=0, float_format="%.5g") if self.rows else "")
+        compiled = f", compiled in {duration(self.compiled)}" if self.compiled >= 0.1 else ""
+        title = f"History of {plural(len(rows), 'epoch', 'epochs')}, {plural(len(self.steps), 'step')}{compiled}{how}"
+        notes = [f"* best {'val_loss' if 'val_loss' in names else 'loss'}"] if best is not None else []
+        notes += [f"{c} is NaN in {plural(n, 'epoch', 'epochs')}" for c in names if (n := sum(math.isnan(row.get(c, 0.0)) for row in self.rows))]
+        marked = [k for k, row in enumerate(self.rows) if int(row["epoch"]) == best]
+        return Table(names, rows, title=title, notes=notes, marked=marked, limit=MOST)
 
     def plot(self) -> Any:
-        """A pyplot figure, which notebooks show by themselves: every quantity beside its validation twin, by epoch."""
+        """A pyplot figure, which notebooks show by themselves (in a script: matplotlib.pyplot.show()): every quantity with its validation twin."""
         import matplotlib.pyplot as plt
+        from matplotlib.ticker import MaxNLocator
 
         names = [c for c in self.columns() if c not in ("epoch", "lr", "seconds", "samples/s") and not c.startswith("val_")]
         count = max(len(names), 1)
@@ -64,10 +89,18 @@ class History:
         for axis, name in zip(axes[0], names, strict=False):
             for key, label in ((name, "training"), (f"val_{name}", "validation")):
                 if key in columns:
-                    axis.plot(epochs, columns[key], marker=".", label=label)
+                    lost = sum(math.isnan(v) for v in columns[key])
+                    words = f"{label} (NaN in {lost} of {len(epochs)})" if lost else label
+                    axis.plot(epochs, columns[key], marker="." if len(epochs) <= DOTS else "", label=words)
+            if self.best is not None and len(epochs) > 1:
+                axis.axvline(self.best, color="0.6", linewidth=1, linestyle=":", label=f"best epoch {self.best}")
             axis.set(xlabel="epoch", ylabel=name)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            if len(epochs) == 1:
+                axis.set(xlim=(epochs[0] - 1, epochs[0] + 1), xticks=epochs)
             axis.spines[["top", "right"]].set_visible(False)
             axis.legend(frameon=False)
+        figure.suptitle(self.table().title, fontsize="medium")
         return figure
 
     # --- in a checkpoint: numbers as arrays, which keep NaN and every bit

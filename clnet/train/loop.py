@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..engine import current
+from ..engine.opencl import watching
 from ..errors import NonFiniteError
 from .callbacks import Callbacks
 from .check import bad_input
 from .data import Batch, Batches
 from .diagnose import diagnose
 from .interrupt import Interrupts
+from .pace import Pace
 from .step import Snapshot, state
 
 SHOW_EVERY = 0.25  # [s] between two looks at the losses while somebody watches
@@ -40,6 +42,7 @@ class Loop:
         self.callbacks = Callbacks(callbacks, trainer)
         self.snapshot: Snapshot | None = None
         self.interrupts = Interrupts()
+        self.pace = Pace()
         self._looked = 0.0
 
     def position(self) -> dict[str, Any]:
@@ -57,7 +60,7 @@ class Loop:
         history = self.trainer.history
         before = _moved()
         try:
-            with self.interrupts:
+            with self.interrupts, watching(lambda done, total: self.callbacks.call("on_compile", done, total)):
                 self._begin()
                 while self.epoch < self.epochs and not history.stopped:
                     self._run_epoch()
@@ -67,6 +70,7 @@ class Loop:
         finally:
             after = _moved()
             history.transfers = after - before if after and before else None
+            history.compiled = self.pace.compiled
             self.snapshot = None  # a whole copy of the state
             self.callbacks.call("on_train_end")
 
@@ -79,16 +83,19 @@ class Loop:
         self.callbacks.call("on_train_begin")
 
     def _run_epoch(self) -> None:
-        started, done = time.perf_counter(), sum(row[0] for row in self.rows)
-        self._looked = started
+        done = sum(row[0] for row in self.rows)
+        self.pace.begin()
+        self._looked = time.perf_counter()
         for batch in self.batches.epoch(self.epoch, self.batch):
             self.step(batch)
             if self.steps.meter.filled == self.steps.meter.rows or self._due():
                 self.read()
-                self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": sum(row[0] for row in self.rows)})
+                samples = sum(row[0] for row in self.rows)
+                self.pace.rate(samples - done)
+                self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": samples})
             self.callbacks.batch_end()
         self.read()
-        self._close(time.perf_counter() - started, sum(row[0] for row in self.rows) - done)
+        self._close(*self.pace.close(sum(row[0] for row in self.rows) - done))
 
     def _due(self) -> bool:
         return self.watched and time.perf_counter() - self._looked > SHOW_EVERY
@@ -98,9 +105,14 @@ class Loop:
         steps, optimizer = self.steps, self.optimizer
         inputs, y = batch
         arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
+        known = len(steps.train.replays)
         replay = steps.train.prepare(*arguments)
+        first, started = len(steps.train.replays) != known, time.perf_counter()
         with self.interrupts.hold():
             replay(*arguments)
+            if first:  # some runtimes compile when a kernel is first launched
+                settled()
+                self.pace.first(time.perf_counter() - started, len(y))
             optimizer.t += 1
             steps.meter.filled += 1
             self.batch += 1
@@ -137,7 +149,7 @@ class Loop:
         numbers: dict[str, float] = self.steps.numbers(self.rows)
         return numbers
 
-    def _close(self, seconds: float, samples: float) -> None:
+    def _close(self, seconds: float, rate: float) -> None:
         """The end of an epoch: validation, its row of the history, callbacks."""
         logs = {"epoch": self.epoch + 1, **self.means()}
         if self.validation is not None:
@@ -145,7 +157,7 @@ class Loop:
         optimizer = self.optimizer
         if self.steps.scaling is not None and self.rows:
             logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
-        logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": samples / seconds}
+        logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": rate}
         with self.interrupts.hold():
             self.trainer.history.rows.append(logs)
             self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
@@ -203,6 +215,13 @@ class Loop:
             again(bad, look=False)
         self.window = []
         return min(bad, len(window) - 1)
+
+
+def settled() -> None:
+    """Waits for what was put to the device."""
+    queue = getattr(current(), "queue", None)
+    if queue is not None:
+        queue.finish()
 
 
 def _moved() -> Any:

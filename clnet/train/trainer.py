@@ -23,13 +23,14 @@ from ..precision import checked
 from ..spec import Spec, dtype_name
 from ..state import Parameter
 from . import checkpoint
-from .callbacks import Progress, several
+from .callbacks import several
 from .check import bad_input, check, check_inputs
 from .data import Batches, Dataset, even, unlabelled
 from .history import History
 from .loop import Loop
 from .metrics import bound, resolve
 from .options import apart, held_out, joined, loss_of, optimizer_of, options
+from .progress import Progress
 from .scaling import LossScale
 from .step import Steps
 

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+from .. import show
+
 PERIOD = 0.2  # [s] between pictures: 5 Hz is what an eye follows, and a picture costs 20 ms
 TEXT_PERIOD = 0.1
 
@@ -15,11 +17,9 @@ def in_notebook() -> bool:
     """Whether there is a kernel with a front end, and ipywidgets to show something in it."""
     try:
         import ipywidgets  # noqa: F401
-        from IPython.core.getipython import get_ipython
     except ImportError:
         return False
-    shell = get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
+    return show.in_notebook()
 
 
 def escape(text: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -321,16 +320,6 @@ def test_other_callbacks_that_fail_stop_training(device: Any) -> None:
 
     with pytest.raises(ValueError, match="disk"):
         make().fit(toy(), 3, 32, callbacks=[Broken()], verbose=False)
-
-
-def test_one_bar(device: Any, capsys: pytest.CaptureFixture) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make().fit(toy(), 2, 32, validation=toy(seed=1))
-    shown = capsys.readouterr().err
-    assert shown.count("\n") == 1
-    for part in ("epoch 2/2", "loss=", "val_accuracy=", "180/180"):
-        assert part in shown
 
 
 # --- what is refused before anything runs
