@@ -78,6 +78,8 @@ def _instead(name: str, e: Mapping[str, Any]) -> str:
     field = name.partition("[")[0] if "[" not in name else ""
     if isinstance(value, type):
         return f"; got the class {value.__name__}; call it: {value.__name__}(...)."
+    if wanted == "tuple" and isinstance(value, (int, float)) and field:
+        return f"; write {field}=({value},)."
     if wanted not in ("int", "float", "bool"):
         return "."
     if isinstance(value, str):

@@ -234,6 +234,8 @@ def parse_json(text: str, who: str = "JSON") -> Any:
         value = float(digits)
         return value if math.isfinite(value) else refuse(digits)
 
+    if not isinstance(text, str):
+        raise ConfigError(f"{who}: expected JSON text; got {type(text).__name__}; Layer.from_config takes a dict.")
     if len(text) > LIMIT:
         raise ConfigError(f"{who}: expected at most {LIMIT} characters; got {len(text)}.")
     try:

@@ -13,7 +13,7 @@ from .engine.record import infer
 from .errors import ConfigError, ShapeError
 from .layers.base import Layer, Symbolic
 from .layers.utility import Add, Multiply
-from .network import TRIAL, _Network, apply
+from .network import TRIAL, _Network, apply, sample_spec
 from .schema import nodes
 from .spec import Spec, dtype_name
 from .tensor import walk
@@ -216,9 +216,9 @@ class Symbol(Symbolic):
         return made[0] if len(made) == 1 else made
 
 
-def Input(shape: Sequence[int] | None = None, dtype: str = "float32", name: str = "") -> Symbol:
-    """An input of a model: shape of one sample (None: not known yet)."""
-    return Symbol(None if shape is None else Spec(tuple(shape), dtype_name(dtype)), name=name)
+def Input(shape: Sequence[int] | int | None = None, dtype: str = "float32", name: str = "") -> Symbol:
+    """An input of a model: shape of one sample (None: not known yet). Raises ConfigError."""
+    return Symbol(None if shape is None else sample_spec("Input", shape, dtype), name=name)
 
 
 def Model(inputs: Any, outputs: Any) -> Graph:

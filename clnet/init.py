@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ConfigError
 from .names import guide as _guide
 
 _generator = np.random.default_rng(0)
 
 
 def seed(n: int) -> None:
-    """Restarts the generator that new layers draw their parameters from."""
+    """Restarts the generator that new layers draw their parameters from. Raises ConfigError."""
+    if not isinstance(n, (int, np.integer)) or n < 0:
+        raise ConfigError(f"seed: expected a whole number of at least 0; got {n!r}.")
     global _generator
     _generator = np.random.default_rng(n)
 

@@ -102,11 +102,15 @@ class Sequential(_Network):
 
     def insert(self, k: int, layer: Layer) -> Any:
         """A layer before layer k. Returns the model."""
+        if not isinstance(k, (int, np.integer)):
+            raise ConfigError(f"Sequential.insert: expected the number of a layer first; got {k!r}; write model.insert(0, layer).")
         self._become((*self.layers[:k], layer, *self.layers[k:]))
         return self
 
     def extend(self, layers: Iterable[Layer]) -> Any:
         """More layers at the end. Returns the model."""
+        if not isinstance(layers, Iterable):
+            raise ConfigError(f"Sequential.extend: expected layers; got {layers!r}; write model.extend([layer]).")
         self._become((*self.layers, *layers))
         return self
 

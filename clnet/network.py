@@ -16,7 +16,7 @@ from .config import parse_json
 from .engine import current, engine_for, on
 from .engine.device import Device, select
 from .engine.record import infer
-from .errors import ConfigError, DTypeError, ShapeError
+from .errors import ConfigError, DataError, DTypeError, ShapeError
 from .layers.base import Layer
 from .optimizers.base import Optimizer
 from .spec import Spec, dtype_name
@@ -166,6 +166,8 @@ def _hanging(text: str, indent: int) -> list[str]:
 
 def sample_spec(who: str, given: Any, dtype: str) -> Spec:
     """The spec of one sample: of a shape, a number of features, or an array, frame or data set of samples. ConfigError for anything else."""
+    if isinstance(given, int):
+        given = (given,)
     if isinstance(given, (list, tuple)) and not any(hasattr(n, "__len__") for n in given):
         sizes = tuple(given[1:] if given and (given[0] is None or given[0] == -1) else given)  # Keras writes the batch as None
         if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in sizes):
@@ -186,13 +188,9 @@ def apply(name: str, layer: Layer, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """layer(*inputs) as a tuple; errors say which layer it was."""
     try:
         out = layer(*inputs)
-    except (ShapeError, DTypeError) as error:
+    except (ShapeError, DTypeError, DataError) as error:
         error.args = (f"{name}: {error}",)
         raise
-    except TypeError as error:
-        if len(inputs) == 1:
-            raise
-        raise ShapeError(f"{name}: expected inputs that {type(layer).__name__} takes; got {len(inputs)} ({error}).") from None
     return out if isinstance(out, tuple) else (out,)
 
 

@@ -6,6 +6,7 @@ The trio forward, backward, update that users and status tables speak of exists 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import threading
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .. import init
+from ..arrays import as_array
 from ..autodiff import gradients
 from ..config import Configured
-from ..errors import ConfigError, DTypeError, ShapeError
+from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..habits import LAYER
 from ..names import lacking
 from ..op import OPS
-from ..spec import is_float
+from ..spec import DTYPES, is_float
 from ..state import Generator, Parameter, Parameters, Variable, Variables
 from ..tensor import Operators, Tensor, as_tensor, tensor
 from .slips import fits, paired, turned, way_out
@@ -143,6 +145,8 @@ class Layer(Configured):
                 if axis in sizes and sizes[axis] is None:
                     vars(self)[axis] = n
         if not self.built:
+            if missing := self._unbound():
+                raise ShapeError(f"{type(self).__name__}: expected an input, which binds {', '.join(missing)}; got none; pass an array.")
             self._setup()
 
     def _size(self, axis: str) -> Any:
@@ -163,7 +167,10 @@ class Layer(Configured):
         for x in inputs:
             if isinstance(x, Symbolic):
                 return x.wire(self, inputs, named)
-        inputs, named = self._numbers(tuple(map(_input, inputs))), {k: _input(v) for k, v in named.items()}
+        inputs = self._numbers(tuple(_input(x, type(self).__name__) for x in inputs))
+        named = {k: _input(v, type(self).__name__) for k, v in named.items()}
+        if inputs and inputs[0] is None:
+            raise DataError(f"{type(self).__name__}: expected an array; got None; pass the samples.")
         shapes = [x.shape for x in inputs if isinstance(x, Operators)]
         with contextlib.nullcontext() if self._whole else self._all_or_nothing():
             try:
@@ -171,6 +178,9 @@ class Layer(Configured):
                 output = self.forward(*inputs, **named)
             except (ShapeError, DTypeError) as error:
                 self._explain(error, shapes)
+                raise
+            except TypeError:
+                self._expect(inputs, named)
                 raise
         vars(self)["_seen"] = [x.spec for x in inputs if isinstance(x, Operators)]
         if _tape.on:
@@ -199,6 +209,15 @@ class Layer(Configured):
             axes = self.signature.split("->")[0].split(",")[0].split()
             hint = turned(axes, {a: None for a in axes if self._size(a) != ""}, shapes[0]) if shapes and isinstance(error, ShapeError) else ""
             error.args = (f"{type(self).__name__} ({op}): {rest}{f' Or {hint}.' if hint else ''}",)
+
+    def _expect(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Raises ShapeError where forward does not take that many inputs, or none of that name."""
+        taken = inspect.signature(self.forward)
+        try:
+            taken.bind(*inputs, **named)
+        except TypeError as error:
+            raise ShapeError(f"{type(self).__name__}: expected inputs ({', '.join(map(str, taken.parameters))}); got {len(inputs)}"
+                             f"{' and ' + ', '.join(named) if named else ''}: {error}.") from None
 
     def _numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The inputs, integers and bools of the signature's as float32 unless the layer, or one inside, takes them as they are."""
@@ -301,12 +320,14 @@ def _paired(output: Any, g: Any) -> tuple[Any, Any]:
     return total, None
 
 
-def _input(x: Any) -> Any:
-    """Arrays enter as float32 where they are float64: a network computes in single precision unless told otherwise."""
+def _input(x: Any, who: str) -> Any:
+    """Arrays and frames enter as float32 where they are float64: a network computes in single precision unless told otherwise. Raises DataError."""
     if isinstance(x, Operators):
         return as_tensor(x)
-    if isinstance(x, (np.ndarray, list, tuple, float, int)):
-        array = np.asarray(x)
+    if isinstance(x, np.ndarray) and x.dtype.name in DTYPES:
+        return tensor(x, "float32" if x.dtype == np.float64 else None)
+    if isinstance(x, (list, tuple, float, int, str, dict)) or hasattr(x, "__array__") or hasattr(x, "toarray"):
+        array = as_array(x, who)
         return tensor(array, "float32" if array.dtype == np.float64 else None)
     return x
 

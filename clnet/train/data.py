@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import as_array, column_names, pair
 from ..errors import DataError
 from ..names import guide as _guide
-from .arrays import as_array, column_names, pair
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 LARGEST = 8 << 30  # [bytes] of one array: a header that claims more is not believed

@@ -340,7 +340,7 @@ def test_bad_calls_name_who_what_and_the_way_out(call, words):
 def test_a_placeholder_cannot_be_read():
     from clnet.tensor import placeholder
 
-    with pytest.raises(ValueError, match="use clnet.ops"):
+    with pytest.raises(ValueError, match=r"use clnet\.ops"):
         (placeholder((3,)) + 1).numpy()
 
 

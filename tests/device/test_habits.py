@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import clnet
@@ -148,6 +149,13 @@ MODELS: list[Row] = [
     ("model.summary((None, 6))", lambda: mlp().summary((None, 6)).parameters, 47),
     ("print(model)", lambda: repr(mlp()).splitlines()[1], lambda line: line == "  0  Dense(out_features=5, activation='relu')"),
     ("print(model.parameters())", lambda: repr(mlp().build((6,)).parameters()), lambda text: "layers.0.weight" in text and "?" not in text),
+    ("clnet.Input(6)", lambda: clnet.Input(6).shape, (6,)),
+    ("clnet.Input((None, 6))", lambda: clnet.Input((None, 6)).shape, (6,)),
+    ("clnet.Input('x')", lambda: clnet.Input("x"), "Input: expected the shape of one sample"),
+    ("layers.Input(shape=6)", lambda: layers.Input(shape=6), r"write shape=\(6,\)\.$"),
+    ("model.extend(layer)", lambda: mlp().extend(3), r"write model\.extend\(\[layer\]\)\.$"),
+    ("Sequential.from_json({})", lambda: Sequential.from_json({}), "expected JSON text; got dict"),
+    ("clnet.seed('x')", lambda: clnet.seed("x"), "seed: expected a whole number"),
     ("model.use('numpy').device", lambda: mlp().build((6,)).use("numpy").device.key, lambda key: key == "numpy"),
     ("model.save('m.h5')", lambda: mlp().build((6,)).save("m.h5"), r"ends in \.safetensors, .*; got \.h5"),
     ("model.load(arrays)", lambda: mlp().build((6,)).load({}), "missing layers.0.bias"),
@@ -181,6 +189,12 @@ SHAPES: list[Row] = [
     ("sequences of numbers", lambda: layers.LSTM(hidden_size=3)(zeros(50, 7)), r"there is no axis of features: write x\[\.\.\., None\]\.$"),
     ("features before steps", lambda: layers.LSTM(5, 3)(zeros(50, 5, 7)), r"features come after the steps: write np\.swapaxes\(x, 1, 2\)\.$"),
     ("layers that do not fit", lambda: Sequential(Dense(out_features=3), Dense(4, 2))(TABLE), r"^layers\.1: Dense: in_features is 4; got 3 in an input"),
+    ("two inputs for one", lambda: mlp()(TABLE, TABLE), r"^layers\.0: Dense: expected inputs \(x\); got 2: too many positional arguments\.$"),
+    ("no input", lambda: mlp()(), "expected an input, which binds in_features; got none"),
+    ("model(None)", lambda: Sequential(Dense(6, 2))(None), r"expected an array; got None; pass the samples\.$"),
+    ("a frame", lambda: mlp()(pandas.DataFrame(TABLE)).shape, (12, 2)),
+    ("a frame with text", lambda: mlp()(pandas.DataFrame({"a": [1.0], "b": ["x"]})), r"columns of numbers; got 'b' \(text\)"),
+    ("a dict", lambda: mlp()({"x": TABLE}), "expected an array; got a dict of 'x'"),
     ("an op's error is the layer's", lambda: layers.Add()(zeros(2, 3), zeros(4)), r"^Add \(add\): "),
     ("the right input after a wrong one", mended, (8, 2)),
 ]

@@ -13,8 +13,8 @@ SOURCES = sorted((ROOT / "clnet").rglob("*.py"))
 KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 
 # Later layers may import earlier ones. The engine is reached through its protocol from everywhere (and by name in `state`'s users).
-ORDER = [["arguments", "habits", "names", "spec", "errors", "precision", "show", "tracebacks", "values", "weak"], ["op"], ["autocast", "tensor", "autodiff"],
-         ["ops", "state", "init", "config"],
+ORDER = [["arguments", "arrays", "habits", "names", "spec", "errors", "precision", "show", "tracebacks", "values", "weak"], ["op"],
+         ["autocast", "tensor", "autodiff"], ["ops", "state", "init", "config"],
          ["layers", "losses", "optimizers", "facade"], ["model"],
          ["train"], ["workbench", "commands", "cli", "doctor", "__main__"]]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from .errors import DataError
 
 Array = np.ndarray[Any, Any]
 KINDS = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers", "V": "records"}
