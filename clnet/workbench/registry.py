@@ -20,6 +20,7 @@ from .. import ops as F
 from ..facade import OPERATIONS
 from ..layers.base import Layer, no_tape
 from ..losses.base import Loss
+from ..network import _Network
 from ..op import OPS, Case, Op
 from ..optimizers.base import Optimizer
 from ..state import Parameter, capture
@@ -156,7 +157,7 @@ def draw(wanted: Sequence[Any], name: str) -> list[Array]:
 # --- layers
 def _layers() -> list[Subject]:
     # Models hold layers and add no formula of their own; whether their module was imported must not change the table.
-    return [_layer_subject(cls) for name, cls in sorted(Layer.registry.items()) if cls.__module__ != "clnet.model"]
+    return [_layer_subject(cls) for name, cls in sorted(Layer.registry.items()) if not issubclass(cls, _Network)]
 
 
 def _layer_subject(cls: type[Layer]) -> Subject:

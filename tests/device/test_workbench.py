@@ -152,6 +152,11 @@ def test_the_quick_report_leaves_no_layer_out(monkeypatch: pytest.MonkeyPatch) -
     assert any("the first of its examples" in line for line in text)
 
 
+def test_models_are_no_rows_of_the_table() -> None:
+    assert {"Sequential", "Graph"} <= Layer.registry.keys(), "they are registered as layers, for JSON"
+    assert not {"Sequential", "Graph", "Model"} & {s.name for s in registry.subjects(["layer"])}
+
+
 def test_goals_are_in_the_table() -> None:
     rows = status.to_come(devices()[-1], {("layer", "Dense")}, ["layer"])
     assert {r.spec_name for r in rows} == {g.spec_name for g in catalog.goals("layer")} - {"DenseLayer", "FullyConnectedLayer"}
