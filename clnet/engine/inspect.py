@@ -91,13 +91,16 @@ cache = _Cache()
 
 
 def explain(*tensors: Any) -> Explanation:
-    """Every stage between the tensors and their values on the current device, without running them. NoDeviceError where that is NumPy, which has none."""
+    """Every stage between the tensors and their values, without running them, on the device that would compute them.
+
+    NoDeviceError where that is NumPy, which has no stages.
+    """
     from .graph import build
 
-    device = current().device
+    roots = [as_tensor(t) for t in tensors]
+    device = next((t.home for t in roots if t.home is not None), current()).device
     if device.is_host:
         raise NoDeviceError(f'explain: expected an OpenCL device; got {device}, which evaluates op by op and plans nothing; try `with clnet.on("opencl"):`.')
-    roots = [as_tensor(t) for t in tensors]
     graph = build(roots, lambda t: t.op is None, device)
     return Explanation(graph, make_plan(graph, device))
 

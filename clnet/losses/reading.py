@@ -98,6 +98,8 @@ def slip(prediction: tuple[int, ...], target: tuple[int, ...], labels: bool = Fa
     if len(prediction) == 3 and (target == prediction[:1] or (target == (prediction[0], prediction[2]) and not labels)):
         return ("; the model gives every step of a sequence: keep the last with return_sequences=False (LSTM, GRU, RNN), "
                 "or with SequenceLast() behind other layers")
+    if len(prediction) > 3 and target == prediction[:1]:
+        return "; the model gives a value for every place of an image: put Flatten() before its last Dense"
     if labels and len(prediction) == 3 and target == prediction[:2]:
         return "; the model has its classes last: turn them with a layer Lambda(lambda x: x.permute(0, 2, 1))"
     if labels and column and target[:-1] == (prediction[0], *prediction[2:]):

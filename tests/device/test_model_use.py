@@ -90,6 +90,16 @@ def test_models_stay_where_they_were_put(device: Any) -> None:
     np.testing.assert_allclose(together.numpy(), 2 * here.predict(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_moved_model_is_explained_where_it_is(device: Any) -> None:
+    if device.device.is_host:
+        pytest.skip("the host plans nothing")
+    model = trainer().model.use(device.device.key)
+    with clnet.on("numpy"):
+        assert clnet.explain(model(DATA[0])).plan.steps
+        with pytest.raises(clnet.NoDeviceError, match="got numpy"):
+            clnet.explain(clnet.tensor(DATA[0]) * 2)
+
+
 def test_gradients_of_a_model_are_computed_where_it_is(device: Any) -> None:
     model = trainer().model.eval().use("numpy")
     y = model(DATA[0])
