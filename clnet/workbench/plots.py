@@ -89,7 +89,8 @@ def histograms(errors: Mapping[str, Array], title: str, allowed: float) -> Pictu
     bins = np.linspace(low, high, 61)
     for k, e in enumerate(reversed(drawn.values())):
         counts, _ = np.histogram(np.clip(e, low, high), bins)
-        axes.fill_between(bins[:-1], k, k + counts / max(counts.max(initial=0), 1) * 0.85, step="post", linewidth=0,
+        top = counts[1:].max(initial=0) or counts.max(initial=1)  # the many equal values would make the others flat
+        axes.fill_between(bins[:-1], k, k + np.minimum(counts / top, 1) * 0.85, step="post", linewidth=0,
                           color=SLOW if e.max(initial=low) > limit else BARS)
     axes.axvline(limit, color=SLOW, linewidth=1.2)
     axes.set_yticks(np.arange(len(drawn)) + 0.3, [shorten(n, 26) for n in reversed(drawn)], **PLAIN)
