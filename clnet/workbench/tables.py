@@ -71,7 +71,7 @@ def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[s
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise errors.DataError(f"{who}: expected rows in {path}; got {error}; {way_out}.") from None
+        raise errors.DataError(f"{who}: expected rows in {path}; got {getattr(error, 'strerror', None) or error}; {way_out}.") from None
     if not isinstance(rows, list) or not all(isinstance(r, dict) and needed <= r.keys() for r in rows):
         raise errors.DataError(f"{who}: expected a list of rows with {', '.join(sorted(needed))} in {path}; got something else; {way_out}.")
     return rows

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from clnet.engine.device import devices
+from clnet.errors import DataError
 from clnet.layers import Activation, Dense
 from clnet.layers.base import Layer
 from clnet.model import Sequential
@@ -150,6 +151,11 @@ def test_the_quick_report_leaves_no_layer_out(monkeypatch: pytest.MonkeyPatch) -
     text = report.checked("engine", True).text
     assert asked == [((["engine"], ["layer", "loss", "optimizer"]), {"quick": True, "skip": ("fp16",)})]
     assert any("the first of its examples" in line for line in text)
+
+
+def test_check_without_tables_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"expected rows in .*status\.json; got No such file or directory; run `clnet status` first\.$"):
+        status_command.main(["numpy"], tmp_path, only="MSELoss", check=True)
 
 
 def test_models_are_no_rows_of_the_table() -> None:
