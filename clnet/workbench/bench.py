@@ -20,7 +20,7 @@ from .bench_report import markdown
 from .bench_row import BUSY, Row, as_dicts, command, roof, sections
 from .bench_trust import Watch, settled, settled_before
 
-__all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "iterate", "main", "markdown", "pictures", "run", "works"]
+__all__ = ["SUITES", "Row", "Work", "as_dicts", "busy", "frame", "iterate", "main", "markdown", "pictures", "run", "works"]
 
 
 def _ops() -> list[Any]:
@@ -183,6 +183,16 @@ def report(rows: Sequence[Row], made: str, file: Path | None, plots: Path | None
         lead = " ".join(filter(None, [*dict.fromkeys(f"{r.machine}." for r in rows if r.machine), peak, _peers(rows)]))
         text = "\n\n".join(filter(None, [lead, warning, bench_report.block(rows, images, more)]))
         bench_report.write(file, f"rows of {source.stem if source else 'clnet bench'}", [tables.header("Benchmarks", made)], text)
+
+
+def frame(rows: Sequence[Row]) -> Any:
+    """The rows for notebooks: a pandas DataFrame of numbers, whose columns say their units."""
+    import pandas as pd
+
+    names = {"work": "work", "peer": "peer", "ours_ms": "ours [ms]", "peer_ms": "peer [ms]", "ratio": "ratio", "min": "least ratio", "max": "largest ratio",
+             "rounds": "rounds", "gflops": "GFLOP/s", "gbytes": "GB/s"}
+    cells = [{**{title: getattr(r, name) for name, title in names.items()}, "note": r.remarks} for r in rows]
+    return pd.DataFrame(cells, columns=[*names.values(), "note"]).dropna(axis="columns", how="all")
 
 
 def _peers(rows: Sequence[Row]) -> str:

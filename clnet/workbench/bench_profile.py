@@ -84,6 +84,26 @@ def profiled(name: str, step: Step, engine: Any, peak: Peak | None = None) -> St
     return StepProfile(name, engine.device.key, seconds * 1e3, sum(alone), len(steps), tuple(_parts(steps, alone, peak)))
 
 
+def one_step(trainer: Any, data: Any, batch_size: int | None = None) -> Any:
+    """The launches of one training step, each timed alone: what `clnet.profile()` gives, of the first batch and nothing else.
+
+    The model is trained by two steps more: the first records.
+    """
+    from ..train.data import Batches, as_dataset
+
+    whole = as_dataset(data)
+    size = trainer.optimizer.batch(len(whole)) if batch_size is None else batch_size
+    batch = whole.take(slice(size))
+    trainer.fit(batch, epochs=1, batch_size=size, verbose=False)
+    inputs, y = next(iter(Batches(batch, size).epoch()))
+    arguments = (*inputs, y, trainer.steps.arguments(trainer.optimizer.t + 1, 0))
+    step = trainer.steps.train.prepare(*arguments)
+    with profile() as found:
+        step(*arguments)
+    trainer.optimizer.t += 1
+    return found
+
+
 def _replayed(step: Step, engine: Any) -> float:
     """[s] a step, the wait for some of them shared."""
     samples = []

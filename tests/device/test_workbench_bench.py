@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import clnet
 from clnet.engine import peak
 from clnet.errors import ConfigError, DataError
 from clnet.workbench import (
@@ -222,3 +224,18 @@ def test_the_works_of_gpus_are_tasks_too() -> None:
     assert [w.name for w in bench.works("steps", gpu=True)] == [*names, f"{names[-1]} fp32x3"]
     assert not any(bench_steps.missing(t) for t in bench_steps.gpu_tasks())
     assert {w.name for w in bench.works(gpu=True)} > set(names)
+
+
+def test_the_launches_of_one_step_are_those_of_its_plan(device: Any) -> None:
+    """Of a last, smaller batch, of metrics' reads and of copies of the state, there is none among them."""
+    from clnet.engine import on
+
+    if not hasattr(device, "pool"):
+        pytest.skip("the host has no launches")
+    x, y = np.random.default_rng(0).random((40, 6), np.float32), np.arange(40) % 3
+    with on(device):
+        trainer = clnet.Trainer(clnet.Sequential(clnet.layers.Dense(6, 3)), "cross_entropy", "adam")
+        found = bench_profile.one_step(trainer, (x, y), 16)
+    (replay,) = trainer.steps.train.replays.values()
+    assert [(name, ops) for name, ops, _, _ in found] == [(s.name, s.ops) for s in replay.plan.steps]
+    assert trainer.optimizer.t == 2 and all(ms > 0 for _, _, ms, _ in found)

@@ -157,6 +157,12 @@ def test_a_report_of_earlier_rows_keeps_what_people_wrote(tmp_path: Path) -> Non
     assert "Somebody wrote this." in again and "Gone." not in again and "In short:" in again
 
 
+def test_a_frame_says_its_units() -> None:
+    found = bench.frame([rated(50.0, 50.0, doubt="1 of 7 rounds")])
+    assert list(found) == ["work", "peer", "ours [ms]", "peer [ms]", "ratio", "least ratio", "largest ratio", "rounds", "GFLOP/s", "GB/s", "note"]
+    assert found["ratio"].dtype == float and found["note"][0] == "not to be trusted: 1 of 7 rounds"
+
+
 def test_tables_of_a_report_are_narrow() -> None:
     """A row a work, a column a peer; no row of either table is wider than a forge's page shows."""
     peers = ["numpy", "torch", "torch (compiled)"]
