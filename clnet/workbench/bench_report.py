@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import statistics
 from collections import defaultdict
@@ -16,6 +17,7 @@ from .bench_row import BUSY, SHARE, Row, kind_of, legend, number, shown
 
 FORGE = "In brackets: not to be trusted, why is said below; such figures are in no mean and in no plot."
 APART = ("accuracy",)  # suites whose rows are no ratios of works
+SHOWN = 600  # [pixels] width of pictures, whose smallest letters keep 9 then
 NAMED = 4  # works that a sentence names
 
 
@@ -110,14 +112,17 @@ def _ratio(r: Row) -> str:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """What rows say, each sentence once, with those it is of."""
-    said: dict[str, list[str]] = defaultdict(list)
-    for r in rows:
-        if not r.ratio and r.note and r.peer:
-            said[f"{r.peer}: {r.note}"].append(r.work)
-        elif r.remarks:
-            said[r.remarks].append(r.work)
-    return ["\n".join(f"- {tables.cell(text)}: {tables.cell(_some(list(dict.fromkeys(works))))}" for text, works in said.items())] if said else []
+    """What rows say, with those it is of; of all rows against a peer that is not there, the peer."""
+    return _listed([(f"{r.peer}: {r.note}" if r.peer and r.note and not r.ratio else r.remarks, r.work) for r in rows])
+
+
+def _listed(said: Sequence[tuple[str, str]]) -> list[str]:
+    """Sentences as a list, each once, with the works that they are of."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for text, work in said:
+        if text and work not in found[text]:
+            found[text].append(work)
+    return ["\n".join(f"- {tables.cell(text)}: {tables.cell(_some(works))}" for text, works in found.items())] if any(found.values()) else []
 
 
 def _folded(suite: str, rows: Sequence[Row]) -> str:
@@ -126,9 +131,8 @@ def _folded(suite: str, rows: Sequence[Row]) -> str:
     if suite not in ("memory", "startup"):
         rates = [{"work": w, "device": d if len({r.device for r in rows}) > 1 else "", "GFLOP/s": number(r.gflops, ".1f"), "GB/s": number(r.gbytes, ".1f"),
                   "share": number(r.share, ".2f"), "launches": number(r.launches, "d"), "kernels' MB": number(r.kernel_bytes, ".1f", 1e6),
-                  "peak MB": number(r.peak_bytes, ".1f", 1e6), "tuning": "" if r.tuning == "rules" else r.tuning}
-                 for (d, w, _), (r, *_) in _works(rows).items()]
-        parts += [f"{SHARE}", tables.markdown(rates)]
+                  "peak MB": number(r.peak_bytes, ".1f", 1e6)} for (d, w, _), (r, *_) in _works(rows).items()]
+        parts += [SHARE, tables.markdown(rates), *_listed([(f"tuned numbers: {r.tuning}", r.work) for r in rows if r.tuning not in ("", "rules")])]
     spreads = [{"work": r.work, "peer": r.peer, "peer [ms]": number(r.peer_ms, ".3f"), "ratio": _ratio(r),
                 "spread": "" if r.min is None else f"{r.min:.2f} to {r.max:.2f}", "rounds": number(r.rounds, "d")} for r in rows if r.ratio and r.peer_ms]
     parts += [tables.markdown(spreads)] if spreads else []
@@ -138,7 +142,7 @@ def _folded(suite: str, rows: Sequence[Row]) -> str:
 # --- the file
 def block(rows: Sequence[Row], images: Mapping[str, str], more: str = "") -> str:
     """What a run says, shows and holds; images: a path a name."""
-    drawn = [f"![{tables.cell(name)}]({path})" for name, path in images.items()]
+    drawn = [f'<img src="{path}" alt="{html.escape(name)}" width="{SHOWN}">' for name, path in images.items()]
     return "\n\n".join(filter(None, ["In short:", "\n".join(f"- {tables.cell(s)}" for s in summary(rows)), markdown(rows), more, *drawn]))
 
 

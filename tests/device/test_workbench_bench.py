@@ -142,7 +142,7 @@ def test_files_of_a_run(device: Any, tmp_path: Path) -> None:
     assert any("roofline" in p.name for p in pictures)
     written = text.read_text()
     assert "Measured peak" in written
-    assert all(f"(plots/{p.name})" in written and p.read_bytes().startswith(PNG) for p in pictures)
+    assert all(f'src="plots/{p.name}"' in written and p.read_bytes().startswith(PNG) for p in pictures)
 
 
 def test_an_earlier_run_stands_beside_this_one(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +189,7 @@ def test_pictures_of_every_suite() -> None:
         return bench.Row(suite, work, "float32", "intel", "torch", 1.0, 2.0, 2.0, 1.9, 2.1, machine="AMD EPYC, Intel's CPU runtime", **facts)
 
     roof = {"gflops": 10.0, "intensity": 3.0, "share": 0.5, "peak_gflops": 200.0, "peak_gbytes": 40.0}
-    rows = [row("ops", "matmul", **roof), row("steps", "mlp b64", **roof), row("startup", "import to first step"),
+    rows = [row("ops", "matmul", **roof), row("ops", "conv", **roof), row("steps", "mlp b64", **roof), row("steps", "cnn b64", **roof), row("startup", "import to first step"),
             *(row("scaling", f"mlp batch {n}", **roof) for n in (1, 16)),
             bench.Row("memory", "mlp", "float32", "intel", "forecast", peak_bytes=100, peer_bytes=90)]
     found = bench.pictures(rows)
