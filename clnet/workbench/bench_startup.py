@@ -13,6 +13,7 @@ from typing import Any
 from ..engine.probe import environment
 from .bench_compare import Setting
 from .bench_row import Row
+from .bench_trust import doubt
 from .peers import Torch
 
 PROCESSES = 7
@@ -75,8 +76,8 @@ class FirstStep:
         if not isinstance(torch, Torch):
             return [setting.row(self.suite, self.name, **bare)]
         ratios = [t / o for o, t in pairs]
-        return [setting.row(self.suite, self.name, torch.name, **bare, peer_ms=round(their * 1e3, 2), ratio=round(their / mine, 4),
-                            min=round(min(ratios), 4), max=round(max(ratios), 4))]
+        return [setting.row(self.suite, self.name, torch.name, **bare, peer_ms=round(their * 1e3, 2), ratio=round(statistics.median(ratios), 4),
+                            min=round(min(ratios), 4), max=round(max(ratios), 4), rounds=len(ratios), doubt=doubt(ratios, self.processes))]
 
 
 def seconds(script: str, env: dict[str, str]) -> float:
