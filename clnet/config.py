@@ -19,7 +19,7 @@ from .names import ending
 from .names import guide as _guide
 from .state import changed
 
-CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True)
+CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True, allow_inf_nan=False)
 LIMIT = 1 << 20  # [bytes] a larger JSON text is not a configuration
 DEPTH = 64  # levels; Python's stack ends at a few hundred
 

@@ -43,6 +43,8 @@ class ConvLSTM2d(Layer):
 
     def validate(self) -> None:
         per_axis("ConvLSTM2d", "kernel_size", self.kernel_size, 2, 1)
+        if self.spatial_size is not None:
+            per_axis("ConvLSTM2d", "spatial_size", self.spatial_size, 2, 1)
         if self.peephole and self.spatial_size is None:
             raise ConfigError("ConvLSTM2d(peephole=True): expected spatial_size, the height and width of the state; got none.")
 

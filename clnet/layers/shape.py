@@ -110,7 +110,7 @@ class Pad(Layer):
     aliases = ("padding", "ZeroPadding2D")
     padding: tuple[Pair, ...] = field(doc="(low, high) for each of the last axes", min_length=1)
     mode: str = choice("constant", MODES, doc="what lies beyond the border")
-    value: float = field(0.0, doc="the number, in mode constant")
+    value: float = field(0.0, doc="the number, in mode constant; may be infinite", allow_inf_nan=True)
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [(dict(padding=((1, 2), (0, 1)), value=0.5), [(2, 3, 4)]), (dict(padding=((1, 2), (2, 0)), mode="reflect"), [(2, 3, 4)]),
                 (dict(padding=((2, 1), (0, 3)), mode="replicate"), [(2, 3, 4)]),

@@ -79,6 +79,8 @@ class Softmax(Layer):
     def validate(self) -> None:
         if self.variant == "grid" and not (self.rows and self.cols):
             raise ConfigError("Softmax(variant='grid'): expected rows and cols; got none; pass both.")
+        if self.mask is not None and self.variant != "masked":
+            raise ConfigError(f"Softmax(variant={self.variant!r}): expected a mask in variant 'masked' alone; got one; pass variant='masked'.")
 
     def forward(self, x: Any, mask: Any = None) -> Any:
         if self.variant == "grid":

@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import NonNegativeFloat
 
 from .. import ops as F
 from ..config import field, fraction, positive
@@ -54,8 +55,8 @@ class BCELoss(_Binary):
     spec_name = "BinaryCrossEntropyLoss"
     aliases = ("BinaryCrossEntropy", "bce", "binary_cross_entropy", "binary_crossentropy")
     from_logits: bool = field(False, doc="whether the prediction is a logit, before the sigmoid")
-    weight: tuple[float, ...] | None = field(None, doc="w, factor of every term")
-    pos_weight: tuple[float, ...] | None = field(None, doc="v, factor of the terms with y = 1")
+    weight: tuple[NonNegativeFloat, ...] | None = field(None, doc="w, factor of every term")
+    pos_weight: tuple[NonNegativeFloat, ...] | None = field(None, doc="v, factor of the terms with y = 1")
     examples = [({}, CHANCES, HALVES), (dict(from_logits=True), (3, 4), HALVES),
                 (dict(weight=(0.5, 1.0, 2.0, 1.5), pos_weight=(3.0,)), CHANCES, HALVES),
                 (dict(from_logits=True, weight=(0.5,), pos_weight=(3.0, 1.0, 2.0, 0.5)), (3, 4), HALVES)]
@@ -80,7 +81,7 @@ class WeightedCrossEntropyLoss(_Binary):
 
     spec_name = "WeightedCrossEntropyLoss"
     aliases = ("WeightedCrossEntropy", "weighted_cross_entropy")
-    weight: tuple[float, ...] | None = field(None, doc="w, factor of every term")
+    weight: tuple[NonNegativeFloat, ...] | None = field(None, doc="w, factor of every term")
     examples = [(dict(weight=(0.5, 1.0, 2.0, 1.5)), CHANCES, HALVES), ({}, CHANCES, HALVES)]
 
     def formula(self, prediction: Any, target: Any) -> Any:
@@ -141,7 +142,7 @@ class CrossEntropyLoss(Loss):
     per = "sample"
     reads = CLASS_LOGITS
     labels = True
-    weight: tuple[float, ...] | None = field(None, doc="w, factor per class")
+    weight: tuple[NonNegativeFloat, ...] | None = field(None, doc="w, factor per class")
     label_smoothing: float = fraction(0.0, doc="a, share of the uniform distribution in q")
     ignore_index: int = field(-100, doc="label of samples that do not count")
     examples = [({}, (4, 5), LABELS), (dict(weight=(0.5, 1.0, 2.0, 1.5, 0.25), label_smoothing=0.1), (4, 5), LABELS),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import layers
+from clnet import layers, losses, optimizers
 from clnet import ops as F
 from clnet.arguments import axes, axis, choice, integer, per_axis, real, sizes
 from clnet.autodiff import gradients
@@ -130,6 +130,24 @@ def test_kinds() -> None:
         choice("f", "mode", "vaild", ("same", "valid"))
     with pytest.raises(ConfigError, match="f: expected p ≥ 0 and ≤ 1; got nan"):
         real("f", "p", float("nan"), 0, most=1)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: optimizers.Adam(lr=float("inf")), "lr must be a finite number"), (lambda: optimizers.SGD(momentum=float("nan")), "momentum"),
+    (lambda: layers.BatchNorm(num_features=2, eps=float("inf")), "eps must be a finite"), (lambda: layers.PReLU(initial=float("nan")), "initial"),
+    (lambda: layers.Masking(mask_value=float("nan")), "mask_value"), (lambda: losses.CrossEntropyLoss(weight=(1.0, -1.0)), r"weight\[1\]"),
+    (lambda: losses.BCELoss(pos_weight=(float("inf"),)), "pos_weight"), (lambda: layers.Softmax(mask=(True, False)), "variant='masked'"),
+    (lambda: layers.ConvLSTM2d(hidden_channels=1, spatial_size=(-1, 2)), "spatial_size"),
+    (lambda: layers.Conv2d(out_channels=1, kernel_size=3, stride=0), "stride"),
+    (lambda: layers.Conv2d(out_channels=1, kernel_size=3, padding=-1), "padding"), (lambda: layers.Dropout(p=1.5), "p must be less than 1"),
+    (lambda: layers.GroupNorm(3, 4), "num_groups"), (lambda: layers.Conv2d(in_channels=4, out_channels=4, kernel_size=3, groups=3), "groups")])
+def test_fields_that_make_no_sense(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        call()
+
+
+def test_what_may_be_infinite() -> None:
+    assert np.isneginf(layers.Pad(padding=((1, 0),), value=-np.inf)(np.zeros((1, 2), np.float32)).numpy()[0, 0])
 
 
 # --- empty arrays have gradients
