@@ -292,7 +292,14 @@ TENSORS: list[Row] = [
     ("tensor('text')", lambda: tensor("text"), "dtype: expected one of"),
 ]
 
-OPS: list[Row] = []
+OPS: list[Row] = [
+    ("x[x > 0]", lambda: tensor(TABLE)[tensor(TABLE) > 0].numpy().tolist(), TABLE[TABLE > 0].tolist()),
+    ("x[labels == 1]", lambda: tensor(TABLE)[LABELS == 1].shape, (6, 6)),
+    ("zeros(3)", lambda: ops.zeros(3).shape, (3,)),
+    ("labels == -100", lambda: (tensor(LABELS.astype(np.uint8)) == -100).numpy().any(), False),
+    ("sum(x, 1.0)", lambda: ops.sum(tensor(TABLE), 1.0), r"got 1\.0; write 1\.$"),
+    ("int + 2 ** 40", lambda: tensor(LABELS) + 2**40, "which int32 can hold; .*cast"),
+]
 
 ROWS = {f"{subject}: {name}": (call, expected) for subject, rows in {
     "names": NAMES, "constructors": CONSTRUCTORS, "layers": LAYERS, "models": MODELS, "shapes": SHAPES, "data": DATA, "training": TRAINING,
