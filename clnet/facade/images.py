@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops as F
+from ..arguments import integer, per_axis
 from ..autodiff import gradients
-from ..errors import ConfigError
+from ..errors import ConfigError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .operation import Activation, Value, activate, operation
 
@@ -136,16 +137,24 @@ class Images:
         return F.instance_norm(x, gamma, beta, eps)
 
 
+def _given(who: str, what: str, g: Any, other: Any, size: Any, groups: Any) -> tuple[Tensor, Tensor, tuple[int, ...], int]:
+    """The tensors, a size for each spatial axis, and groups. Raises ShapeError, ConfigError."""
+    g, other = as_tensor(g), as_tensor(other)
+    if g.ndim not in (4, 5) or other.ndim != g.ndim:
+        raise ShapeError(f"{who}: expected g (N, O, *P) and {what} of one rank, 4 or 5; got {g.shape} and {other.shape}.")
+    return g, other, per_axis(who, "size", size, g.ndim - 2, 1), integer(who, "groups", groups, 1)
+
+
 def _conv_input(g: Any, kernel: Any, size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """A convolution is linear in x: its derivative at 0 is its derivative."""
-    g, kernel = as_tensor(g), as_tensor(kernel)
+    g, kernel, size, groups = _given("conv_backward_input", "kernel (O, C / groups, *K)", g, kernel, size, groups)
     x = F.zeros((g.shape[0], kernel.shape[1] * groups, *size), g.dtype)
     found: Tensor = gradients(F.conv(x, kernel, None, stride, padding, dilation, groups), [x], g)[0]
     return found
 
 
 def _conv_weights(g: Any, x: Any, size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
-    g, x = as_tensor(g), as_tensor(x)
+    g, x, size, groups = _given("conv_backward_weights", "x (N, C, *S)", g, x, size, groups)
     kernel = F.zeros((g.shape[1], x.shape[1] // groups, *size), g.dtype)
     found: Tensor = gradients(F.conv(x, kernel, None, stride, padding, dilation, groups), [kernel], g)[0]
     return found

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from .. import ops as F
+from ..errors import ConfigError, ShapeError
 from ..ops.scan import relu_cell
 from ..tensor import Tensor, as_tensor
 from .operation import Activation, Value, activate, operation
@@ -51,7 +53,9 @@ class Sequences:
 
         x (N, T, E), W (h · d, E), W_o (E, h · d), y (N, T, E).
         """
-        x = as_tensor(x)
+        x, num_heads = as_tensor(x), arguments.integer("fused_attention", "num_heads", num_heads, 1)
+        if x.ndim != 3:
+            raise ShapeError(f"fused_attention: expected x (N, T, E); got {x.shape}.")
         n, t, _ = x.shape
         q, k, v = (F.permute(F.reshape(F.linear(x, w), (n, t, num_heads, -1)), 0, 2, 1, 3) for w in (w_q, w_k, w_v))
         y = F.permute(F.attention(q, k, v, None, causal), 0, 2, 1, 3)
@@ -82,7 +86,9 @@ class Sequences:
     @operation("FusedBiasDropout", ([(4, 5), (5,)], dict(p=0.4, seed=7)), backward="dropout_backward")
     def fused_bias_dropout(x: Value, bias: Value, *, p: float = 0.5, seed: int = 0, counter: int = 0) -> Tensor:  # type: ignore[misc]
         """y = (x + b) · m / (1 − p), m ~ Bernoulli(1 − p) by Philox: the mask is a function of (seed, counter) and is computed again in backward"""
-        x = as_tensor(x)
+        x, p = as_tensor(x), arguments.real("fused_bias_dropout", "p", p, 0)
+        if p >= 1:
+            raise ConfigError(f"fused_bias_dropout: expected p < 1; got {p}; nothing would be left.")
         keep = F.bernoulli(1 - p, x.shape, seed, counter)
         return F.where(keep, (x + as_tensor(bias)) * (1 / (1 - p)), 0.0)
 
@@ -105,6 +111,7 @@ class Sequences:
     @operation("FusedRNN", ([(2, 3, 4), (2, 3), (3, 4), (3, 3), (3,)], {}))
     def fused_rnn(x: Value, h: Value, w_ih: Value, w_hh: Value, bias: Value = None, *, nonlinearity: str = "tanh") -> Tensor:  # type: ignore[misc]
         """hₜ = f(xₜ · W_ihᵀ + b + hₜ₋₁ · W_hhᵀ) for a whole sequence: x (N, T, in), h (N, H), y (N, T, H)"""
+        arguments.choice("fused_rnn", "nonlinearity", nonlinearity, CELLS)
         y: Any = F.recur(CELLS[nonlinearity], F.permute(as_tensor(x), 1, 0, 2), as_tensor(h), as_tensor(w_ih), as_tensor(w_hh),
                          None if bias is None else as_tensor(bias))[0]
         return F.permute(y, 1, 0, 2)

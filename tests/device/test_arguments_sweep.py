@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from clnet import ops as F
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ClnetError
+from clnet.facade import OPERATIONS
+from clnet.facade.operation import Operation
 from clnet.op import Op
 from clnet.ops.scan import gru_cell
 from clnet.tensor import Operators, Tensor, as_tensor, tensor
@@ -67,7 +70,7 @@ PLAIN = [7, -9, -1, 0, 2.5, 1.0, True, np.int64(1), float("nan"), 1 << 80, (), [
          np.array([1, 2]), np.array(1)]
 TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1, 1, 1, 1), tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)),
            np.array([True, False]), np.array([], np.int64), "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
-FLAGS = {"keepdims", "causal", "ceil_mode", "reverse", "count_include_pad", "align_corners"}  # whatever is true is True
+FLAGS = {"keepdims", "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}  # whatever is true is True
 
 
 def calls(name: str) -> dict[str, Any]:
@@ -96,15 +99,15 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray)) or (isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value))
 
 
-def slips(name: str) -> list[str]:
-    """What goes wrong for an argument, one line a slip."""
-    found, given = [], calls(name)
+def slips(function: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> list[str]:
+    """What goes wrong for an argument of function(arguments), one line a slip."""
+    found = []
     for argument, good in given.items():
         if argument in FLAGS or callable(good):
             continue
         for odd in TENSORS if is_tensor(good) else [*TENSORS, *PLAIN] if good is None else PLAIN:
             try:
-                tensors = outputs(call(name, {**given, argument: odd}))
+                tensors = outputs(function({**given, argument: odd}))
                 for t, value in zip(tensors, NumpyEngine().values(tensors), strict=True):
                     if value.shape != t.shape:
                         found.append(f"{argument}={odd!r}: recorded {t.shape}, computed {value.shape}")
@@ -119,4 +122,19 @@ def slips(name: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_arguments_that_make_no_sense(name: str) -> None:
     outputs(call(name, calls(name)))
-    assert not (wrong := slips(name)), "\n".join(wrong)
+    assert not (wrong := slips(lambda arguments: call(name, arguments), calls(name))), "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, o in OPERATIONS.items() if isinstance(o, Operation)))
+def test_operations_of_the_facade(name: str) -> None:
+    operation = OPERATIONS[name]
+    tensors, attributes = operation.examples[-1]
+    names = [p.name for p in inspect.signature(operation.function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    optional = {n: inspect.signature(operation.function).parameters[n].default for n in names}
+    given = {str(k): draw(*t) if isinstance(t, tuple) else t for k, t in enumerate(tensors)} | optional | attributes
+
+    def function(arguments: dict[str, Any]) -> Any:
+        return operation(*(arguments[str(k)] for k in range(len(tensors))), **{n: arguments[n] for n in names})
+
+    outputs(function(given))
+    assert not (wrong := slips(function, given)), "\n".join(wrong)
