@@ -18,7 +18,7 @@ def weak(x: bool | int | float, like: str | None) -> str:
     if like is not None and (like not in RANGES or (like != "bool" and isinstance(x, int))):
         return like
     if isinstance(x, float):
-        return "float32" if like is None or like == "bool" else promote(like, "float16") if like in ("int8", "uint8") else "float64"
+        return "float32" if like is None or np_dtype(like).itemsize <= 2 else "float64"  # what a function of floats makes of such integers
     return next((d for d in ("int32", "int64", "uint64") if RANGES[d][0] <= x <= RANGES[d][1]), "int64")
 
 

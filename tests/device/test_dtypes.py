@@ -150,3 +150,11 @@ def test_scatter_dtypes(device: Any, dtype: str) -> None:
     y = np.zeros((5, SHAPE[1]), np.float64 if dtype in FLOATS else dtype)
     np.add.at(y, i, x)
     assert_same([F.scatter_add(tensor(x), i, 5)], [y], device, terms=2)
+
+
+@pytest.mark.parametrize(("integers", "floats"), [("bool", "float32"), ("uint8", "float32"), ("int8", "float32"), ("int16", "float32"), ("int64", "float64")])
+def test_a_float_beside_small_integers_is_single_precision(device: Any, integers: str, floats: str) -> None:
+    x = tensor(np.arange(2).astype(integers))
+    y = x * 0.1
+    assert y.dtype == floats
+    np.testing.assert_array_equal(y.numpy(), np.arange(2).astype(floats) * np.dtype(floats).type(0.1))
