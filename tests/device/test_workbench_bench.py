@@ -189,11 +189,11 @@ def test_pictures_of_every_suite() -> None:
         return bench.Row(suite, work, "float32", "intel", "torch", 1.0, 2.0, 2.0, 1.9, 2.1, machine="AMD EPYC, Intel's CPU runtime", **facts)
 
     roof = {"gflops": 10.0, "intensity": 3.0, "share": 0.5, "peak_gflops": 200.0, "peak_gbytes": 40.0}
-    rows = [row("ops", "matmul", **roof), row("ops", "conv", **roof), row("steps", "mlp b64", **roof), row("steps", "cnn b64", **roof), row("startup", "import to first step"),
-            *(row("scaling", f"mlp batch {n}", **roof) for n in (1, 16)),
+    rows = [row("ops", "matmul", **roof), *(row("steps", f"{net} b64", **roof) for net in ("mlp", "cnn")),
+            row("startup", "import to first step"), *(row("scaling", f"mlp batch {n}", **roof) for n in (1, 16)),
             bench.Row("memory", "mlp", "float32", "intel", "forecast", peak_bytes=100, peer_bytes=90)]
     found = bench.pictures(rows)
-    assert found.keys() == {"intel-torch", "intel-scaling-roofline", "intel-mlp batch", "intel-memory"}, "a single point is no roofline"
+    assert found.keys() == {"intel-torch", "intel-steps-roofline", "intel-scaling-roofline", "intel-mlp batch", "intel-memory"}, "one point, no roofline"
     assert found["intel-torch"].heading == "AMD EPYC, Intel's CPU runtime against torch"
     assert all(png.startswith(PNG) for png in found.values())
     assert [title.split(": ")[1] for title, _, _ in bench_row.sections(rows)] == ["ops", "steps", "startup", "scaling", "memory"]

@@ -85,7 +85,7 @@ def test_devices_as_json(capsys: Capture) -> None:
 
 
 def test_devices_are_listed_also_where_the_variable_names_none(capsys: Capture, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("CLNET_DEVICE", "cuda")
+    monkeypatch.setenv("CLNET_DEVICE", "abacus")
     assert cli.main(["devices"]) == 2
     out, err = capsys.readouterr()
     assert "numpy" in out and " *" not in out
