@@ -167,4 +167,4 @@ def test_the_report_away_from_a_checkout(installed: Installed) -> None:
     text = (installed.home / "mine" / "status.md").read_text(encoding="utf-8")
     assert "no independent values" not in text
     counts = re.findall(r"(\d+) there, (\d+) of them green", text)
-    assert len(counts) == 3 and all(there == good and int(there) > 20 for there, good in counts), counts
+    assert len(counts) == 4 and all(there == good and int(there) > 20 for there, good in counts), counts  # all, and each kind
