@@ -9,7 +9,7 @@
 //              p = e^min(score - lse, MOST), ds = p (g vT - delta), dv = pT g, dk = SCALE dsT q, dq = SCALE ds k
 //
 // The generator prepends include/vector.h and PARAMS, BEGIN, T, VW, MASKED (0, 1: bool, 2: float), BACKWARD,
-// the sizes and strides of clnet/ops/attention_geometry.py, and EPILOGUE(i, v), EPILOGUE_V(i, v) for element i of the result.
+// the sizes and strides of clnet/kernels/attention/attention.py, and EPILOGUE(i, v), EPILOGUE_V(i, v) for element i of the result.
 //
 // Kernel `forward`: grid (ceil(T / ROWS), N * H), local size 1. A work-item owns ROWS queries of a head, packed and scaled.
 //   For each block of BC keys: kT and v are packed; for each MR queries: their scores against the block (a strip), maximum and

@@ -12,7 +12,7 @@
 //                            SZ SY SX (data) RZ RY RX (result) OUT_Z OUT_Y OUT_X IN_Z IN_Y IN_X MIN_Z MIN_Y MIN_X (least offset)
 //   TAPS, FIRST, SOURCE      lists: where a tap reads relative to its pixel in the private copy; first tap of each phase and
 //                            the end; which k of the weight it is
-// and the geometry of clnet/ops/conv_geometry.py. VARIANTs:
+// and the geometry of clnet/kernels/conv/conv.py. VARIANTs:
 //
 // PACK, first stage of the convolution. Grid (C, panels, GROUPS), local size 1: weights as packed[group][panel][c][tap][NR],
 //   NR = NV * VW result channels; W_G W_O W_C are strides of the weight in elements, W_K that of k.

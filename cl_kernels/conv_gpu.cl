@@ -1,7 +1,7 @@
 // conv_gpu: convolution, its data gradient and its weight gradient on GPUs: products of matrices that are read in place, no patches stored.
 //
 // Formula, names and what is prepended as in conv.cl; the tile of a work-group, its local memory and its loop as in matmul_gpu.cl, and the
-// numbers of clnet/ops/conv_gpu_geometry.py. OFF_Z OFF_Y OFF_X list where taps read in the data. K may be cut into SPLIT parts, which go to
+// numbers of clnet/kernels/conv/conv_gpu.py. OFF_Z OFF_Y OFF_X list where taps read in the data. K may be cut into SPLIT parts, which go to
 // the temporary memory `partial` (PARTIAL(e): element e of this group's part) and are added in order, so that every run gives the same bits.
 // VARIANTs:
 //

@@ -1,7 +1,7 @@
 // conv_mma: convolution, its data gradient and its weight gradient of few channels in 16 bits on tensor cores (mma.sync: compute capability 8.0 and
 // later); sums in float32.
 //
-// Formula, names and what is prepended as in conv.cl (one group, one or two dimensions), with the numbers of clnet/ops/conv_mma_geometry.py. Nothing is
+// Formula, names and what is prepended as in conv.cl (one group, one or two dimensions), with the numbers of clnet/kernels/conv/conv_mma.py. Nothing is
 // packed in memory: a work-group copies what a tile reads, JB rows of IMAGES images with their border, to local memory as lines: a pixel with CP
 // channels, C to a multiple of 16 filled with zeros. A tap is then a shift by lines, and all taps multiply what was copied once. A line is an odd number
 // of pieces of 16 bytes, so that rows of 8 x 8 matrices lie in different banks. VARIANTs:

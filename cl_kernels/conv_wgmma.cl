@@ -7,7 +7,7 @@
 //   written with them), each phase of the steps is a grid of its own.
 //   packed [source phase][block of channels][FRONT + positions ...] lines of LINE bytes (KT channels), their pieces swapped as the tensor core
 //   wants them, by the line's number.
-// The generator prepends what conv.cl says (EPILOGUE, sizes) and the numbers of clnet/ops/conv_tensor_geometry.py. VARIANTs:
+// The generator prepends what conv.cl says (EPILOGUE, sizes) and the numbers of clnet/kernels/conv/conv_wgmma.py. VARIANTs:
 //
 // PACK, kernel conv_tensor_pack. Grid (LINES / 64 * 256, blocks of channels, phases), local size 256: 64 lines of FROM.
 // PACK_WEIGHTS, kernel conv_tensor_weights. Grid (pieces, 1, 1), local size 256: packed_w [row tile][tap set][block of channels][tap][BM] lines.

@@ -9,7 +9,7 @@
 //
 // The generator prepends what it does for conv.cl, with its names: DATA WEIGHT GRAD N GROUPS C O SY SX RY RX MIN_Y MIN_X W_G W_O W_C
 //   SOURCE                   where in the weight the 9 offsets from (MIN_Y, MIN_X) on are
-// and the geometry of clnet/ops/conv_winograd.py. Assumes MIN_X <= 0 and that a row of tiles reaches to the end of the data.
+// and the geometry of clnet/kernels/conv/conv_winograd.py. Assumes MIN_X <= 0 and that a row of tiles reaches to the end of the data.
 // Lanes follow channels throughout: data are transposed, VW channels at a time, on their way into private memory.
 // Rows of tiles are counted through all images: a work-item takes RT of them, with TX tiles each. VARIANTs, all with local size 1:
 //

@@ -8,7 +8,7 @@
 // -> `partial` [part][group][36][rows][columns], parts of the depth. Rows are result channels; of a convolution, depth is channels of the data and
 // columns are tiles; of a weight gradient, depth is tiles and columns are channels of the data. Tiles are those of COUNT images from FIRST on.
 //
-// The generator prepends what it does for conv.cl, with its names, those of clnet/ops/conv_winograd_products.py, and
+// The generator prepends what it does for conv.cl, with its names, those of clnet/kernels/conv/conv_winograd_products.py, and
 //   PLACE(product, channel, tile)    where an operand is stored     PARTIAL(part, e)   element e of a part of the products
 //   CHANNELS                         lanes that follow channels, where these are contiguous in what is stored; the others follow tiles
 // VARIANTs, all with local size (ITEMS, 1, 1):

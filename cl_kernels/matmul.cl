@@ -8,7 +8,7 @@
 //   X_BATCH(b), W_BATCH(b)   offset of a batch entry (0 broadcasts)
 //   PREFETCH(p)              starts fetching the line at p
 //   EPILOGUE(b, m, n, v)     stores one element; EPILOGUE_V(b, m, n, v) stores VW of them, n .. n+VW-1
-// and the geometry of clnet/ops/matmul_geometry.py, which says when to use what. Every element is stored exactly once.
+// and the geometry of clnet/kernels/matmul/matmul.py, which says when to use what. Every element is stored exactly once.
 //
 // PANEL. Grid (rows / IC, columns / JC, batch), local size 1: one work-item computes one macro tile.
 //   One operand is broadcast, element by element, over rows i; the other is read in vectors, along columns j:

@@ -1,7 +1,7 @@
 // matmul on GPUs: y(b, m, n) = epilogue( sum over k of x(b, m, k) * w(b, k, n) ), accumulated in T, in a fixed order.
 //
 // The generator prepends what matmul.cl says (PARAMS, BEGIN, T, VW, M N K, X_M X_K W_K W_N, X_BATCH(b), W_BATCH(b), EPILOGUE), BATCH,
-// X_ALIGN and W_ALIGN: the elements to which an operand's first is aligned, and the numbers of clnet/ops/matmul_gpu_geometry.py, which says
+// X_ALIGN and W_ALIGN: the elements to which an operand's first is aligned, and the numbers of clnet/kernels/matmul/matmul_gpu.py, which says
 // when to use what. K may be cut into SPLIT parts of K_PART (for few tiles and long K): the parts go to the temporary memory `partial`, and
 //   PARTIAL(part, e)         element e = (batch M + m) N + n of a part
 //   RESULT(batch, m, n, v)   stores v there, or through EPILOGUE where K is whole; RESULT_V: VW columns

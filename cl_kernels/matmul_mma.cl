@@ -3,7 +3,7 @@
 //   BF16 FP16   16-bit operands, as they are
 //   TF32        float32 operands, rounded to nearest TF32 on their way from local memory to the multipliers
 // The generator prepends what matmul.cl says (sizes, strides, X_BATCH, W_BATCH, EPILOGUE), X_ALIGN and W_ALIGN, and the numbers of
-// clnet/ops/matmul_mma_geometry.py. VARIANT says which kernel:
+// clnet/kernels/matmul/matmul_mma.py. VARIANT says which kernel:
 //
 // MULTIPLY, kernel matmul. Grid (tiles * BM * BN / 128, 1, BATCH * SPLIT), local size BM * BN / 128: one work-group for a BM x BN tile of y, a warp
 //   for 64 x 64 of it. Tiles in stripes, parts of K and `partial` as in matmul_gpu.cl, which adds them (SUM). Local memory holds STAGES blocks of

@@ -5,7 +5,7 @@
 //   FP32X3           x = hi + lo, each in TF32: hi hi + hi lo + lo hi; every PROMOTE steps the sums move to IEEE float32 registers, because the
 //                    tensor core truncates when it adds. Error as float32's, except: an infinite operand gives NaN, |x| > 3.4e38 is infinite
 // The generator prepends what matmul.cl says (sizes, strides, X_BATCH, W_BATCH, EPILOGUE), X_ALIGN and W_ALIGN, and the numbers of
-// clnet/ops/matmul_tensor_geometry.py. VARIANT says which kernel:
+// clnet/kernels/matmul/matmul_wgmma.py. VARIANT says which kernel:
 //
 // PACK, kernel matmul_pack. Grid (tiles of x and of w * 256, 1, 1), local size 256: one work-group writes one tile of 128 rows x 128 bytes along
 //   k (KT elements) of an operand, rounded, padded with zeros, rows in order, the 16-byte pieces c of row r swapped to c ^ (r % 8) as the

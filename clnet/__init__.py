@@ -8,30 +8,33 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import ops
-from .autodiff import gradients
+from . import engine, ops
+from .core.autodiff import gradients
+from .core.precision import autocast, precision, set_precision
+from .core.recording import eager
+from .core.state import Generator, Parameter, Variable
+from .core.tensor import Tensor, realize, tensor
 from .names import answer
-from .precision import autocast, precision, set_precision
-from .state import Generator, Parameter, Variable
-from .tensor import Tensor, eager, realize, tensor
 
 __version__ = "0.1.0"
 
-_CORE = ("Generator", "Parameter", "Tensor", "Variable", "autocast", "eager", "gradients", "ops", "precision", "realize", "set_precision", "tensor")
+_CORE = ("Generator", "Parameter", "Tensor", "Variable", "autocast", "eager", "engine", "gradients", "ops", "precision",
+         "realize", "set_precision", "tensor")
 _NAMES = {
     "clnet.engine": ("use", "on", "current"),
-    "clnet.engine.device": ("Device", "devices"),
+    "clnet.engine.device.devices": ("Device", "devices"),
     "clnet.engine.reference": ("NumpyEngine",),
     "clnet.engine.record": ("Recorded",),
-    "clnet.engine.inspect": ("cache", "empty_cache", "explain", "memory", "profile"),
+    "clnet.engine.explain": ("cache", "empty_cache", "explain", "memory", "profile"),
     "clnet.facade": ("Engine",),
     "clnet.init": ("seed",),
     "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),
     "clnet.train": ("Trainer", "data"),
-    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "IndexingError", "DataError", "NoDeviceError", "CheckpointError",
-                     "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory", "DeviceLost"),
+    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "IndexingError", "DataError",
+                     "NoDeviceError", "CheckpointError", "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory",
+                     "DeviceLost"),
 }
-_MODULES = ("engine", "errors", "layers", "losses", "optimizers", "train", "workbench")
+_MODULES = ("errors", "layers", "losses", "optimizers", "train", "workbench")
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 _missing = answer(__name__, 2)

@@ -1,4 +1,5 @@
-"""The `clnet` command: what is typed, what is said of a slip, and the exit status. The commands are rows in `commands`."""
+"""The `clnet` command: what is typed, what is said of a slip, and the exit status. The commands are rows in `commands`.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +39,23 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         args = list(sys.argv[1:] if args is None else args)
         known = [o for o in self._option_string_actions if o.startswith("--")]
-        own = itertools.takewhile(lambda a: a.startswith("-"), args) if self._subparsers else itertools.takewhile(lambda a: a != "--", args)
+        mine = (lambda a: a.startswith("-")) if self._subparsers else (lambda a: a != "--")
+        own = itertools.takewhile(mine, args)
         for name in (a.partition("=")[0] for a in own if a.startswith("--")):
-            if not any(o.startswith(name) for o in known):  # argparse would take the value behind it for another argument first
+            # argparse would take the value behind it for another argument first
+            if not any(o.startswith(name) for o in known):
                 self.error(f"expected one of {', '.join(known)}; got {name}{ending(name, known)}")
         return super().parse_known_args(args, namespace)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            raise argparse.ArgumentError(action, f"expected {_listed(action.choices)}; got {value!r}{ending(str(value), action.choices)}")
+            raise argparse.ArgumentError(
+                action, f"expected {_listed(action.choices)}; got {value!r}{ending(str(value), action.choices)}")
 
     def error(self, message: str) -> NoReturn:
         message = message.removeprefix("argument ")
-        print(f"{self.prog}: {message}{'' if message.endswith(('.', '?')) else '.'} See `{self.prog} --help`.", file=sys.stderr)
+        print(f"{self.prog}: {message}{'' if message.endswith(('.', '?')) else '.'} See `{self.prog} --help`.",
+              file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -73,7 +78,8 @@ def parser() -> Parser:
 def _add(commands: Any, command: Command) -> None:
     epilog = "\n".join(filter(None, [f"example: `{command.example}`", command.more]))
     lead = command.text[:1].upper() + command.text[1:] + "."
-    sub = commands.add_parser(command.name, help=command.text, description=_folded(lead), epilog=_folded(epilog), formatter_class=_formatter)
+    sub = commands.add_parser(command.name, help=command.text, description=_folded(lead), epilog=_folded(epilog),
+                              formatter_class=_formatter)
     sub.set_defaults(run=command.run)
     for names, how in command.options:
         sub.add_argument(*names, **how)

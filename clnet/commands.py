@@ -1,4 +1,6 @@
-"""The commands of `clnet`, a row each: name, example, what it does, options. The parser, --help and README's table are made of these rows."""
+"""The commands of `clnet`, a row each: name, example, what it does, options.
+The parser, --help and README's table are made of these rows.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .core.precision import PRECISIONS
 from .errors import ConfigError
 from .names import ending
-from .precision import PRECISIONS
+from .workbench.bench import suites
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
 DATA = ("digits",)
-SUITES = ("ops", "steps", "memory", "startup", "scaling", "all", "matmul", "conv", "attention", "bandwidth", "accuracy")
 OWN = "own arrays: `clnet.Trainer(model, loss, optimizer).fit(x, y)` in Python or a notebook"
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -50,7 +52,15 @@ def _shape(text: str) -> tuple[int, ...]:
 
 def _data(text: str) -> str:
     if text not in DATA:
-        raise argparse.ArgumentTypeError(f"expected {' or '.join(DATA)}, which comes with clnet; got {text!r}{ending(text, DATA)} For {OWN}")
+        raise argparse.ArgumentTypeError(
+            f"expected {' or '.join(DATA)}, which comes with clnet; got {text!r}{ending(text, DATA)} For {OWN}")
+    return text
+
+
+def _suite(text: str) -> str:
+    names = (*suites.names(), "all")
+    if text not in names:
+        raise argparse.ArgumentTypeError(f"expected {', '.join(names)}; got {text!r}{ending(text, names)}")
     return text
 
 
@@ -91,8 +101,8 @@ def _devices(args: Namespace) -> int:
 
 
 def _doctor(args: Namespace) -> int:
-    from .doctor import report
     from .workbench import terminal
+    from .workbench.doctor import report
 
     terminal.say(report(test=args.test))
     return 0
@@ -103,34 +113,39 @@ def _train(args: Namespace) -> int:
 
     train_command.check(args.save, args.plot)
     _use(args.device)
-    settings = {"epochs": args.epochs, "lr": args.lr, "batch_size": args.batch_size, "seed": args.seed, "precision": args.precision}
+    settings = {"epochs": args.epochs, "lr": args.lr, "batch_size": args.batch_size, "seed": args.seed,
+                "precision": args.precision}
     return train_command.main(args.model, args.save, args.plot, settings)
 
 
 def _status(args: Namespace) -> int:
-    from .workbench import status_command
+    from .workbench.status import command as status_command
 
     if args.quick and not (args.check or args.changed):
-        raise ConfigError("status: expected --check or --changed with --quick; got --quick alone, and tables are made of all examples; "
-                          "add one or leave it out.")
-    return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check, changed=args.changed, quick=args.quick)
+        raise ConfigError(
+            "status: expected --check or --changed with --quick; "
+            "got --quick alone, and tables are made of all examples; add one or leave it out.")
+    return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check,
+                               changed=args.changed, quick=args.quick)
 
 
 def _parity(args: Namespace) -> int:
     from .workbench import parity
 
-    return parity.main(args.model, _use(args.device), args.folder, html=args.html, shape=args.shape, json_file=args.json, report_file=args.report)
+    return parity.main(args.model, _use(args.device), args.folder, html=args.html, shape=args.shape,
+                       json_file=args.json, report_file=args.report)
 
 
 def _bench(args: Namespace) -> int:
-    from .workbench import bench, bench_profile
+    from .workbench.bench import command as bench
+    from .workbench.bench import launches as bench_profile
 
     if args.profile:
         return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
     if args.files:
         return bench.again(args.files, args.plots, args.report)
-    return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json, plots=args.plots,
-                      report_file=args.report, precision=args.precision, before=args.before)
+    return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json,
+                      plots=args.plots, report_file=args.report, precision=args.precision, before=args.before)
 
 
 def _report(args: Namespace) -> int:
@@ -140,18 +155,20 @@ def _report(args: Namespace) -> int:
 
 
 def _tune(args: Namespace) -> int:
-    from .workbench import tune
+    from .workbench.tune import command as tune
 
     if bool(args.op) == args.placement:
         raise ConfigError("tune: expected either --op NAME or --placement; got " + ("both." if args.op else "neither."))
     engine = _use(args.device)
-    return tune.placement(engine, args.only) if args.placement else tune.kernels(engine, args.op, args.budget, args.only, args.folder)
+    if args.placement:
+        return tune.placement(engine, args.only)
+    return tune.kernels(engine, args.op, args.budget, args.only, args.folder)
 
 
 def _schema(args: Namespace) -> int:
     import json
 
-    from .schema import document
+    from .model.schema import document
 
     print(json.dumps(document(args.name), indent=2))
     return 0
@@ -164,10 +181,10 @@ def _lab(args: Namespace) -> int:
 
 
 def _cache(args: Namespace) -> int:
-    from .doctor import cache_line
-    from .engine.folders import cache_root
-    from .engine.store import Store
+    from .engine.device.folders import cache_root
+    from .engine.device.program_files import Store
     from .show import plural
+    from .workbench.doctor import cache_line
 
     store = Store(cache_root() / "programs")
     if args.action == "clear":
@@ -178,76 +195,101 @@ def _cache(args: Namespace) -> int:
 
 
 DEVICE = option("--device", metavar="KEY", help="intel, pocl, gpu, a number or a part of a name (default: the best)")
-DEVICES = option("--device", metavar="KEY", action="append", help="as in `clnet devices`; may be given several times (default: the best)")
+DEVICES = option("--device", metavar="KEY", action="append",
+                 help="as in `clnet devices`; may be given several times (default: the best)")
 
 COMMANDS = (
     Command("devices", "clnet devices", "list the devices found and the one that is chosen", _devices, (
         option("--json", type=Path, metavar="FILE", help="write all that is known of them there, - for the terminal"),
     )),
-    Command("doctor", "clnet doctor", "say what was looked for, what was found, and how to mend what is missing", _doctor, (
+    Command("doctor", "clnet doctor", "say what was looked for, what was found, and how to mend what is missing",
+            _doctor, (
         option("--test", action="store_true", help="run the self-test on every device"),
     )),
-    Command("train", "clnet train digits --model cnn --save digits.safetensors", "train a network on built-in data, and keep it", _train, (
-        option("data", nargs="?", type=_data, default="digits", metavar="DATA", help="digits, 1797 images of 8x8 pixels (the default)"),
+    Command("train", "clnet train digits --model cnn --save digits.safetensors",
+            "train a network on built-in data, and keep it", _train, (
+        option("data", nargs="?", type=_data, default="digits", metavar="DATA",
+               help="digits, 1797 images of 8x8 pixels (the default)"),
         option("--model", choices=MODELS, default="mlp", help="the network (default: mlp)"),
         option("--epochs", type=_whole(1), metavar="N", help="passes over the data (default: the network's own)"),
-        option("--lr", type=_above_zero, metavar="RATE", help="learning rate at first; a cosine takes it to 0 (default: the network's own)"),
+        option("--lr", type=_above_zero, metavar="RATE",
+               help="learning rate at first; a cosine takes it to 0 (default: the network's own)"),
         option("--batch-size", type=_whole(1), metavar="N", help="samples a step (default: 64)"),
-        option("--seed", type=_whole(0), default=0, metavar="N", help="of the first weights and the order of the samples (default: 0)"),
-        option("--precision", choices=PRECISIONS, help="bf16, fp16: mixed precision; the others: the arithmetic of products (default: fp32)"),
-        option("--save", type=Path, metavar="FILE", help="write the model there, also when interrupted; `clnet.load` reads it"),
+        option("--seed", type=_whole(0), default=0, metavar="N",
+               help="of the first weights and the order of the samples (default: 0)"),
+        option("--precision", choices=PRECISIONS,
+               help="bf16, fp16: mixed precision; the others: the arithmetic of products (default: fp32)"),
+        option("--save", type=Path, metavar="FILE",
+               help="write the model there, also when interrupted; `clnet.load` reads it"),
         option("--plot", type=Path, metavar="FILE", help="draw loss and accuracy by epoch there (.png, .svg, .pdf)"),
         DEVICE,
     ), f"For {OWN}."),
-    Command("status", "clnet status --only Dense", "run every op, layer, loss and optimizer (forward, backward, update, residency, parity, determinism) "
-            "and write the tables", _status, (
+    Command("status", "clnet status --only Dense",
+            "run every op, layer, loss and optimizer "
+            "(forward, backward, update, residency, parity, determinism) and write the tables", _status, (
         option("--only", default="", metavar="NAME", help="only names that contain this"),
-        option("--changed", action="store_true", help="show the rows that differ from the tables, before and now; write nothing"),
-        option("--check", action="store_true", help="fail if the tables claim more than a fresh run shows; write nothing"),
+        option("--changed", action="store_true",
+               help="show the rows that differ from the tables, before and now; write nothing"),
+        option("--check", action="store_true",
+               help="fail if the tables claim more than a fresh run shows; write nothing"),
         option("--quick", action="store_true", help="with --check or --changed: the first example of each row only"),
         option("--folder", type=Path, default=Path("status"), help="where the tables lie (default: status)"),
         DEVICES,
     )),
-    Command("parity", "clnet parity digits-cnn", "compare a network or layer with the float64 reference, layer by layer; the first divergence is named",
+    Command("parity", "clnet parity digits-cnn",
+            "compare a network or layer with the float64 reference, layer by layer; the first divergence is named",
             _parity, (
         option("model", nargs="?", default="digits-cnn", metavar="MODEL",
-               help="digits-mlp, -cnn, -lstm, -transformer, the name of a layer, or a model's .json file (default: digits-cnn)"),
-        option("--shape", type=_shape, metavar="N,C,...", help="shape of the input, with the batch, for a .json model that does not say it"),
+               help="digits-mlp, -cnn, -lstm, -transformer, the name of a layer, "
+                    "or a model's .json file (default: digits-cnn)"),
+        option("--shape", type=_shape, metavar="N,C,...",
+               help="shape of the input, with the batch, for a .json model that does not say it"),
         option("--json", type=Path, metavar="FILE", help="write the rows there"),
         option("--report", type=Path, metavar="FILE.md", help="write the table there"),
         option("--html", action="store_true", help="write a page with plots as well"),
         option("--folder", type=Path, default=Path("reports"), help="where the page goes (default: reports)"),
         DEVICE,
     )),
-    Command("bench", "clnet bench --suite ops --quick", "time ops, training steps and start-up, measure memory and scaling; against NumPy, "
+    Command("bench", "clnet bench --suite ops --quick",
+            "time ops, training steps and start-up, measure memory and scaling; against NumPy, "
             "PyTorch and tinygrad where installed, interleaved in one run", _bench, (
-        option("--suite", choices=SUITES, default="all", metavar="NAME", help=f"{', '.join(SUITES)} (default: all, the first five)"),
+        option("--suite", type=_suite, default="all", metavar="NAME",
+               help=f"{', '.join(suites.names())}, or all, the first {len(suites.ALL)} (default: all)"),
         option("--quick", action="store_true", help="fewer sizes and rounds"),
         option("--only", default="", metavar="TEXT", help="only works whose name contains this"),
-        option("--precision", choices=PRECISIONS[1:], default="", help="of the steps, on all sides (default: float32); needs --suite steps"),
+        option("--precision", choices=PRECISIONS[1:], default="",
+               help="of the steps, on all sides (default: float32); needs --suite steps"),
         option("--json", type=Path, metavar="FILE", help="write the rows there"),
         option("--plots", type=Path, metavar="FOLDER", help="write plots there"),
         option("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report"),
-        option("--before", type=Path, metavar="FILE", help="compare our times with those of this earlier run's --json, too"),
-        option("--from", type=Path, nargs="+", metavar="FILE", dest="files", help="in place of measuring: show the rows of these earlier runs' --json"),
-        option("--profile", type=Path, metavar="FILE.md", help="in place of comparing: write there where the works' time goes, launch by launch"),
+        option("--before", type=Path, metavar="FILE",
+               help="compare our times with those of this earlier run's --json, too"),
+        option("--from", type=Path, nargs="+", metavar="FILE", dest="files",
+               help="in place of measuring: show the rows of these earlier runs' --json"),
+        option("--profile", type=Path, metavar="FILE.md",
+               help="in place of comparing: write there where the works' time goes, launch by launch"),
         DEVICE,
     )),
-    Command("report", "clnet report --quick", "train, check, compare and time; write one self-contained HTML page", _report, (
+    Command("report", "clnet report --quick", "train, check, compare and time; write one self-contained HTML page",
+            _report, (
         option("--quick", action="store_true", help="smallest form of every part"),
         option("--folder", type=Path, default=Path("reports"), help="where the report goes (default: reports)"),
         DEVICE,
     )),
-    Command("tune", "clnet tune --op matmul --budget 60", "measure on this machine what the defaults only estimate, and keep it in the user's folder", _tune, (
+    Command("tune", "clnet tune --op matmul --budget 60",
+            "measure on this machine what the defaults only estimate, and keep it in the user's folder", _tune, (
         option("--op", choices=("matmul", "conv", "winograd"), help="whose kernel's numbers to search"),
-        option("--placement", action="store_true", help="up to which size the host answers a call on arrays sooner than the device"),
-        option("--budget", type=_above_zero, default=60.0, metavar="SECONDS", help="time for the search in all (default: 60)"),
+        option("--placement", action="store_true",
+               help="up to which size the host answers a call on arrays sooner than the device"),
+        option("--budget", type=_above_zero, default=60.0, metavar="SECONDS",
+               help="time for the search in all (default: 60)"),
         option("--only", default="", metavar="NAME", help="only ops, or calls of the op, whose name contains this"),
         option("--folder", type=Path, help="write the table there instead of the user's folder"),
         DEVICE,
     )),
     Command("schema", "clnet schema Dense", "print the JSON schema of model files, or of one class", _schema, (
-        option("name", nargs="?", default="", metavar="CLASS", help="a layer, loss, optimizer or schedule (default: any model)"),
+        option("name", nargs="?", default="", metavar="CLASS",
+               help="a layer, loss, optimizer or schedule (default: any model)"),
     )),
     Command("lab", "clnet lab", "open the notebooks in JupyterLab, on this machine only", _lab, (
         option("--port", type=_whole(0, 65535), default=0, help="port to listen on (default: a free one)"),
@@ -255,7 +297,8 @@ COMMANDS = (
         option("--verbose", action="store_true", help="show the server's log"),
         option("--ip", default="127.0.0.1", help=argparse.SUPPRESS),
     )),
-    Command("cache", "clnet cache", "say where the compiled programs are kept and how much they take; `clear` deletes them", _cache, (
+    Command("cache", "clnet cache",
+            "say where the compiled programs are kept and how much they take; `clear` deletes them", _cache, (
         option("action", nargs="?", choices=("clear",), help="clear: delete them"),
     )),
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .names import guide as _guide
-
 
 class ClnetError(Exception):
     """Every error that clnet raises on purpose."""
@@ -31,7 +29,9 @@ class DTypeError(ClnetError, ValueError):
 
 
 class UnknownNameError(ClnetError, AttributeError):
-    """A name that is not there; the message says what it is called here, and may be made only when it is read: most who ask do not."""
+    """A name that is not there; the message says what it is called here, and may be made only when it
+    is read: most who ask do not.
+    """
 
     def __init__(self, text: str | Callable[[], str]) -> None:
         super().__init__(name=None, obj=None)  # else Python appends a guess of its own
@@ -82,5 +82,3 @@ class CheckpointError(ClnetError):
 
 class NonFiniteError(ClnetError):
     """A value became NaN or infinite where that was to be watched."""
-
-_guide(__name__)

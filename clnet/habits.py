@@ -1,13 +1,14 @@
 """What Keras, PyTorch and scikit-learn call things, and what clnet calls them: the tables behind `clnet.names`.
 
-A line is `their names -> ours`. What begins with a package of clnet is what to write; anything else is how the sentence ends.
+A line is `their names -> ours`; an indented one goes on with it. What begins with a package of clnet is what to write;
+anything else is how the sentence ends.
 """
 
 from __future__ import annotations
 
 
 def _table(lines: str) -> dict[str, str]:
-    pairs = (line.partition(" -> ") for line in lines.strip().splitlines())
+    pairs = (line.partition(" -> ") for line in lines.strip().replace("\n  ", " ").splitlines())
     return {theirs: ours for names, _, ours in pairs for theirs in names.split()}
 
 
@@ -18,8 +19,10 @@ MaxPooling2D MaxPool -> layers.MaxPool2d(kernel_size=...)
 MaxPooling3D -> layers.MaxPool3d(kernel_size=...)
 AveragePooling2D AvgPool -> layers.AvgPool2d(kernel_size=...)
 AdaptiveAveragePooling2D -> layers.AdaptiveAvgPool2d(output_size=...)
-GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalAvgPool2d GlobalAvgPool -> layers.GlobalPool()
-GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D GlobalMaxPool2d GlobalMaxPool AdaptiveMaxPool2d -> layers.GlobalPool(mode="max")
+GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalAvgPool2d GlobalAvgPool ->
+  layers.GlobalPool()
+GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D GlobalMaxPool2d GlobalMaxPool AdaptiveMaxPool2d ->
+  layers.GlobalPool(mode="max")
 BatchNormalization BatchNorm1d BatchNorm2d BatchNorm3d -> layers.BatchNorm()
 LayerNormalization -> layers.LayerNorm()
 GroupNormalization -> layers.GroupNorm(num_groups=...)
@@ -33,7 +36,8 @@ Conv2DTranspose Deconv2d Convolution2DTranspose -> layers.ConvTranspose2d(out_ch
 DepthwiseConv2D -> layers.Conv2d(out_channels=..., kernel_size=..., groups=in_channels)
 UpSampling2D Upsample UpsamplingNearest2d UpsamplingBilinear2d -> layers.Upsample2d(scale_factor=...)
 UpSampling3D -> layers.Upsample3d(scale_factor=...)
-ZeroPadding1D ZeroPadding2D ZeroPadding3D ZeroPad2d ConstantPad2d ReflectionPad2d ReplicationPad2d CircularPad2d -> layers.Pad(padding=...)
+ZeroPadding1D ZeroPadding2D ZeroPadding3D ZeroPad2d ConstantPad2d ReflectionPad2d ReplicationPad2d CircularPad2d ->
+  layers.Pad(padding=...)
 Cropping2D -> layers.Crop2d(crop=...)
 SimpleRNN -> layers.RNN(hidden_size=...)
 LSTMCell -> layers.LSTM(hidden_size=...)
@@ -114,8 +118,10 @@ array as_tensor from_numpy asarray -> clnet.tensor(array)
 jit compile function -> clnet.Recorded(function)
 grad value_and_grad GradientTape -> clnet.gradients(loss, [w])
 save -> a model saves itself: model.save(path).
-randn rand normal uniform -> make it with NumPy: clnet.tensor(numpy.random.default_rng(0).normal(size=(2, 3)).astype('float32')).
-no_grad inference_mode enable_grad stop_gradient -> nothing is derived unless it is asked for: clnet.gradients(loss, [w]); ops.detach(x) is a constant.
+randn rand normal uniform -> make it with NumPy: clnet.tensor(numpy.random.default_rng(0).normal(size=(2,
+  3)).astype('float32')).
+no_grad inference_mode enable_grad stop_gradient -> nothing is derived unless it is asked for: clnet.gradients(loss,
+  [w]); ops.detach(x) is a constant.
 float16 bfloat16 float32 float64 int32 int64 uint8 -> dtypes are texts: clnet.tensor(array, 'float32').
 """)
 
@@ -126,24 +132,26 @@ compile -> loss and optimizer go to a Trainer: clnet.Trainer(model, loss, optimi
 evaluate score -> a Trainer evaluates: clnet.Trainer(model, loss, optimizer).evaluate((x, y)).
 predict -> a Trainer predicts in batches: trainer.predict(x); one batch is model.eval()(x).numpy().
 predict_proba -> what the model gives, through ops.softmax: clnet.ops.softmax(model.eval()(x)).numpy().
-state_dict get_weights weights -> values are in model.variables(): {name: v.numpy() for name, v in model.variables().items()}.
+state_dict get_weights weights -> values are in model.variables(): {name: v.numpy() for name, v in
+  model.variables().items()}.
 load_state_dict set_weights -> write model.load({name: array}).
 load_weights -> write model.load(path).
 save_weights save_pretrained -> write model.save(path), which keeps the configuration too.
 trainable_weights trainable_variables -> write model.parameters().
 named_parameters -> write model.variables().items(), which has buffers too.
-named_modules modules -> write clnet.model_io.layers(model).
+named_modules modules -> write clnet.model.files.layers(model).
 to cuda -> write model.use("gpu").
 cpu -> write model.use("cpu").
 half bfloat16 -> write clnet.Trainer(..., precision="bf16").
 zero_grad -> gradients do not add up: model.backward(g) sets them anew.
 kernel -> clnet calls it weight.
 add add_module -> write model.append(layer).
-requires_grad_ freeze requires_grad -> set p.trainable = False, or give the optimizer groups=[clnet.optimizers.Group(names=["layers.0.*"], frozen=True)].
+requires_grad_ freeze requires_grad -> set p.trainable = False, or give the optimizer
+  groups=[clnet.optimizers.Group(names=["layers.0.*"], frozen=True)].
 input_shape output_shape -> write model.summary(shape).
 get_config -> write model.config().
 count_params num_parameters -> write model.summary(shape).parameters.
-get_layer -> write model[0]; clnet.model_io.layers(model) has all by name.
+get_layer -> write model[0]; clnet.model.files.layers(model) has all by name.
 call -> write forward(self, x).
 register_buffer -> write self.name = new.buffer(array) in setup(self, new).
 register_parameter add_weight -> write self.name = new.weight(rows, columns) in setup(self, new).
@@ -151,8 +159,10 @@ register_parameter add_weight -> write self.name = new.weight(rows, columns) in 
 
 # Attributes of tensors.
 TENSOR = _table("""
-backward grad requires_grad requires_grad_ retain_grad grad_fn -> dx, dw = clnet.gradients(y, [x, w]) gives gradients by any tensors, as values of their own.
-to cuda cpu xpu to_device -> clnet.use("gpu") and `with clnet.on("intel"):` say where ops run, model.use(...) moves a model, .numpy() gives an array.
+backward grad requires_grad requires_grad_ retain_grad grad_fn -> dx, dw = clnet.gradients(y, [x, w]) gives gradients
+  by any tensors, as values of their own.
+to cuda cpu xpu to_device -> clnet.use("gpu") and `with clnet.on("intel"):` say where ops run, model.use(...) moves a
+  model, .numpy() gives an array.
 float half double bfloat16 int long short byte bool type type_as cast -> write x.astype("float32"), or another dtype.
 view view_as flatten ravel squeeze unsqueeze expand_dims -> write x.reshape(...), and x[None] for a new axis.
 transpose t swapaxes moveaxis movedim -> write x.permute(order), x.T or x.mT.
@@ -163,7 +173,7 @@ dim ndimension -> x.ndim counts axes.
 data -> x.numpy() is the value; what changes is a clnet.Variable.
 """)
 
-# Arguments of constructors: the first of ours that the class has.
+# Arguments of constructors and of ops: the first of ours that there is.
 FIELDS = {theirs: tuple(ours.split()) for theirs, ours in _table("""
 learning_rate eta alpha step_size eta0 -> lr
 units n_units num_units -> out_features hidden_size features out_channels
@@ -182,8 +192,15 @@ decay l2 weight_decay_rate -> weight_decay
 input_dim n_in in_dim -> in_features num_embeddings input_size in_channels
 in_size input_features -> in_features input_size
 output_dim out_dim n_out -> out_features embedding_dim
+out -> out_features out_channels hidden_size
 vocab_size num_tokens -> num_embeddings
-dim features channels -> num_features embedding_dim d_model out_channels
+features channels -> num_features embedding_dim d_model out_channels
+dim -> num_features embedding_dim d_model out_channels axes axis
+dims -> axes axis
+axis -> axes
+axes -> axis
+keepdim keep_dims -> keepdims
+correction unbiased -> ddof
 nhead heads n_heads -> num_heads
 dim_feedforward ffn_dim -> d_ff
 key_dim -> head_dim
@@ -199,7 +216,7 @@ class_weight class_weights -> weight
 T_max -> t_max
 """).items()}
 
-# Arguments that no class has, and what to do.
+# Arguments that nothing has, and what to do.
 ARGUMENTS = _table("""
 betas -> write b1=0.9, b2=0.999.
 from_logits -> leave it out: CrossEntropyLoss takes logits.
@@ -217,6 +234,7 @@ padding_mode -> put a Pad layer in front.
 params parameters -> leave it out: the Trainer gives them.
 size_average reduce -> write reduction="mean", "sum" or "none".
 name -> leave it out: the place in the model is the name.
+out -> leave it out: ops make new tensors; NumPy's functions take arrays: x.numpy().
 lr_scheduler schedule -> write lr=schedule.
 """)
 
@@ -250,6 +268,7 @@ metrics -> the Trainer has them: Trainer(model, loss, optimizer, metrics=...).
 loss optimizer -> the Trainer has it: Trainer(model, loss, optimizer).
 shuffle -> samples are always shuffled, in the order of seed=.
 initial_epoch -> resume=path takes a run up again.
-steps_per_epoch validation_steps validation_freq validation_batch_size -> an epoch is all samples once; epochs= and batch_size= say the rest.
+steps_per_epoch validation_steps validation_freq validation_batch_size -> an epoch is all samples once; epochs= and
+  batch_size= say the rest.
 workers use_multiprocessing max_queue_size num_workers -> arrays are in memory, there is nothing to load.
 """)

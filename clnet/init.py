@@ -41,21 +41,6 @@ def fan(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[1] * field if len(shape) > 1 else shape[0], shape[0] * field
 
 
-def lecun_uniform(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """U(−1/√fan_in, 1/√fan_in): the default of weights and biases."""
-    return uniform(shape, fan(shape)[0] ** -0.5)
-
-
-def glorot_uniform(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """U(−a, a), a = √(6 / (fan_in + fan_out)).  Glorot & Bengio 2010."""
-    return uniform(shape, math.sqrt(6 / sum(fan(shape))))
-
-
-def he_normal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """N(0, 2 / fan_in).  He et al. 2015, arXiv:1502.01852."""
-    return normal(shape, math.sqrt(2 / fan(shape)[0]))
-
-
 def orthogonal(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Q of the QR decomposition of a normal matrix, signs made unique.  Saxe et al. 2014, arXiv:1312.6120."""
     rows, columns = shape[0], math.prod(shape[1:])
@@ -70,8 +55,10 @@ def pattern(rows: int, columns: int, count: int) -> tuple[np.ndarray[Any, Any], 
     return (places // columns).astype(np.int32), (places % columns).astype(np.int32)
 
 
-def singular_pair(matrix: np.ndarray[Any, Any], least: int = 15, most: int = 100) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(u, v) of the largest singular value: u ← W v / ‖W v‖, v ← Wᵀ u / ‖Wᵀ u‖ from a random v, until they stand still."""
+def singular_pair(matrix: np.ndarray[Any, Any], least: int = 15,
+                  most: int = 100) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(u, v) of the largest singular value: u ← W v / ‖W v‖, v ← Wᵀ u / ‖Wᵀ u‖ from a random v, until they stand still.
+    """
     w, v = matrix.astype(np.float64), _generator.normal(size=matrix.shape[1])
     u = np.zeros(len(w))
     for k in range(most):
@@ -92,5 +79,6 @@ def sinusoids(length: int, width: int, period: float = 10000.0) -> np.ndarray[An
 def frequencies(count: int, period: float = 10000.0) -> np.ndarray[Any, Any]:
     """wᵢ = period^(−i / count), i = 0 … count − 1.  Ho et al. 2020, arXiv:2006.11239."""
     return (period ** (-np.arange(count) / count)).astype(np.float32)
+
 
 _guide(__name__)

@@ -1,18 +1,29 @@
 """Names that somebody wrote and nobody has: the nearest one there is, and what other libraries' names are called here.
 
-One mechanism for modules, objects and constructors; the sentence is put together when somebody reads it, so that `hasattr` costs nothing.
+One mechanism for modules, objects, constructors and functions; the sentence is put together when somebody reads it, so
+that `hasattr` costs nothing.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
-from collections.abc import Callable, Iterable
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+from . import errors
+from .errors import UnknownNameError, UseError
+from .habits import ARGUMENTS, CALLED, FIELDS
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Where a name may be found that was looked for elsewhere.
-PACKAGES = {"clnet": "clnet", **{p: f"clnet.{p}" for p in ("layers", "losses", "optimizers", "train", "ops", "errors")}, "data": "clnet.train.data"}
+PACKAGES = {"clnet": "clnet", **{p: f"clnet.{p}" for p in ("layers", "losses", "optimizers", "train", "ops", "errors")},
+            "data": "clnet.train.data"}
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -38,20 +49,12 @@ def ending(word: str, known: Iterable[str]) -> str:
 
 def ending_of_argument(word: str, known: Iterable[str]) -> str:
     """The same for an argument of a constructor that has the `known` ones."""
-    from .habits import ARGUMENTS, FIELDS
-
     known = list(known)
     if ours := next((f for f in FIELDS.get(word, ()) if f in known), None):
         return f"; did you mean {ours!r}?"
     if word in ARGUMENTS and nearest(word, known) is None:
         return f"; {ARGUMENTS[word]}"
     return ending(word, known)
-
-
-def _unknown(text: Callable[[], str]) -> AttributeError:
-    from .errors import UnknownNameError  # which has names that may be misspelt itself
-
-    return UnknownNameError(text)
 
 
 # --- modules
@@ -61,7 +64,8 @@ def guide(module: str) -> None:
 
 
 def answer(module: str, depth: int = 1) -> Callable[[str], Any]:
-    """That `__getattr__`. Raises AttributeError; in `from module import name`, which would drop the sentence, ImportError.
+    """That `__getattr__`. Raises AttributeError; in `from module import name`,
+    which would drop the sentence, ImportError.
 
     depth   how many calls lie between it and whoever asks
     """
@@ -71,7 +75,7 @@ def answer(module: str, depth: int = 1) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if _is_import(sys._getframe(depth)):
             raise ImportError(of_module(module, name), name=module)
-        raise _unknown(lambda: of_module(module, name))
+        raise UnknownNameError(lambda: of_module(module, name))
 
     return missing
 
@@ -85,12 +89,11 @@ def _is_import(frame: Any) -> bool:
 
 def of_module(module: str, name: str) -> str:
     """The sentence about a name that a module lacks."""
-    from .habits import CALLED
-
-    own, start = _public(module), f"module {module!r} has no {name!r}"
+    own, start = public(module), f"module {module!r} has no {name!r}"
     if same := next((k for k in own if _plain(k) == _plain(name)), None):
         return f"{start}; did you mean {same!r}?"
-    others = [(f"{_shown(package)}.{k}", k) for package, path in PACKAGES.items() if path != module for k in _public(path)]
+    others = [(f"{_shown(package)}.{k}", k)
+              for package, path in PACKAGES.items() if path != module for k in public(path)]
     if found := next((where for where, k in others if k == name), None):
         return f"{start}; it is {found}."
     if text := next((ours for theirs, ours in CALLED.items() if _plain(theirs) == _plain(name)), None):
@@ -104,18 +107,71 @@ def _called(module: str, text: str) -> str:
     package, _, rest = text.partition(".")
     if package not in PACKAGES or not rest or " " in rest.partition("(")[0]:
         return text
-    return f"clnet calls it {rest if PACKAGES[package] == module and package != 'clnet' else f'{_shown(package)}.{rest}'}."
+    here = PACKAGES[package] == module and package != "clnet"
+    return f"clnet calls it {rest if here else f'{_shown(package)}.{rest}'}."
 
 
 def _shown(package: str) -> str:
     return package if package == "clnet" else f"clnet.{package}"
 
 
-def _public(module: str) -> list[str]:
+def public(module: str) -> list[str]:
     """The names that a module offers."""
     found = importlib.import_module(module)
-    mine = (k for k, v in vars(found).items() if not k.startswith("_") and str(getattr(v, "__module__", "clnet")).startswith("clnet"))
+    mine = (k for k, v in vars(found).items() if not k.startswith("_")
+            and str(getattr(v, "__module__", "clnet")).startswith("clnet"))
     return list(getattr(found, "__all__", None) or (k for k in mine if not isinstance(vars(found)[k], ModuleType)))
+
+
+# --- calls
+def told(fn: Callable[P, R], method: str = "") -> Callable[P, R]:
+    """fn, whose arguments may be misspelt: a call that does not fit them raises UseError, which says what was meant.
+
+    method   the name that fn has as a method, whose first argument, the object, is not spoken of
+    """
+
+    @functools.wraps(fn)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return fn(*args, **named)
+        except TypeError as error:
+            # Of a call that did not come about there is no frame but this one.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise
+            taken = list(inspect.signature(fn).parameters.values())[bool(method) :]
+            slip = _slip(taken, args[bool(method) :], named)
+            if not slip:
+                raise
+        names = ", ".join(str(p.replace(annotation=p.empty, default=p.empty)) for p in taken)
+        raise UseError(f"{method or fn.__name__.strip('_')}: expected arguments ({names}); got {slip}")
+
+    return call
+
+
+def tell(module: str) -> None:
+    """Every public function of a module is `told`."""
+    names = vars(sys.modules[module])
+    names.update({k: told(v) for k, v in names.items() if isinstance(v, FunctionType) and not k.startswith("_")})
+
+
+def _slip(taken: Sequence[inspect.Parameter], args: Sequence[object], named: Mapping[str, object]) -> str:
+    """What of a call does not fit the arguments that are taken, and what was meant; "" where all does."""
+    kinds = {p.kind for p in taken}
+    known = [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    places = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD]
+    unknown = [k for k in named if k not in known]
+    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+        word = "out" if "out" in unknown else unknown[0]  # which says that a function of NumPy's calls
+        bare = any(p.name == word for p in taken)
+        return f"{word!r}{'; write its values without the name.' if bare else ending_of_argument(word, known)}"
+    if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        way = "name" if len(known) > len(places) else "leave out"
+        return f"{len(args)} by position, where {len(places)} may be; {way} the others."
+    if twice := next((n for n in places[: len(args)] if n in named), None):
+        return f"{twice!r} by position and by name; leave one out."
+    required = [p.name for p in taken if p.default is p.empty and p.name in known]
+    missing = next((n for n in required if n not in named and n not in places[: len(args)]), None)
+    return f"no {missing!r}; pass it, too." if missing else ""
 
 
 # --- objects
@@ -128,7 +184,7 @@ def lacking(thing: Any, name: str, habit: Callable[[str], str | None], more: str
     who = type(thing).__name__
     if name.startswith("_"):
         return AttributeError(f"{who!r} object has no attribute {name!r}")
-    return _unknown(lambda: f"{who} has no {name!r}{_of_object(thing, name, habit, more)}")
+    return UnknownNameError(lambda: f"{who} has no {name!r}{_of_object(thing, name, habit, more)}")
 
 
 def _of_object(thing: Any, name: str, habit: Callable[[str], str | None], more: str) -> str:
@@ -136,3 +192,6 @@ def _of_object(thing: Any, name: str, habit: Callable[[str], str | None], more: 
         return f"; {text}"
     found = ending(name, (k for k in dir(thing) if not k.startswith("_")))
     return f"; {more}" if more and found == "." else found
+
+
+guide(errors.__name__)  # which stands below this module

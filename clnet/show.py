@@ -17,7 +17,8 @@ from typing import Any
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 ROWS = 60  # a longer table is shown by its first and last rows
 NARROWEST = 8  # [characters] to which a column of text may shrink
-NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d+)?(e[-+]?\d+)?|nan|inf)( ?(%|[KMGT]i?B(/s)?|B|s|ms|µs|min|h|[KMGT]?FLOP/s))?", re.IGNORECASE)
+NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d+)?(e[-+]?\d+)?|nan|inf)( ?(%|[KMGT]i?B(/s)?|B|s|ms|µs|min|h|[KMGT]?FLOP/s))?",
+                    re.IGNORECASE)
 
 
 def in_notebook() -> bool:
@@ -27,7 +28,7 @@ def in_notebook() -> bool:
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
+    return getattr(shell, "kernel", None) is not None
 
 
 def size(nbytes: float) -> str:
@@ -64,6 +65,11 @@ def _digits(value: float, significant: int = 3) -> str:
     return f"{value:,.{min(max(0, significant - 1 - exponent), 9)}f}"
 
 
+def opening(text: str) -> str:
+    """The first paragraph of a documentation as one line: of layers and ops the formula."""
+    return " ".join(text.strip().partition("\n\n")[0].split())
+
+
 def plural(n: int, noun: str, nouns: str = "") -> str:
     """1 launch, 3 launches, 2 copies; `nouns` where the rule does not hold."""
     if n == 1:
@@ -92,7 +98,9 @@ def columns(text: str) -> int:
 
 
 def cells(column: Sequence[Any]) -> list[str]:
-    """A column's values as text: whole numbers with separators, other numbers with the same decimals in every row, None as nothing."""
+    """A column's values as text: whole numbers with separators, other numbers with the same decimals
+    in every row, None as nothing.
+    """
     style = _float_style([float(v) for v in column if _is_float(v)])
     return [_cell(v, style) for v in column]
 
@@ -102,7 +110,9 @@ def _is_float(v: Any) -> bool:
 
 
 def _float_style(values: Sequence[float]) -> str:
-    """The least number keeps three digits, as long as the largest has six at most; zeros that every row would end with are left out."""
+    """The least number keeps three digits, as long as the largest has six at most;
+    zeros that every row would end with are left out.
+    """
     finite = [v for v in values if math.isfinite(v)]
     sizes = [abs(v) for v in finite if v]
     if not sizes:
@@ -155,15 +165,16 @@ class Table:
     `cells` holds the rows as text, for other writers of tables; `foot_cells` the last one.
     """
 
-    def __init__(self, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, align: str = "", title: str = "", foot: Sequence[Any] | None = None,
-                 notes: Sequence[str] = (), marked: Collection[int] = (), limit: int = ROWS) -> None:
+    def __init__(self, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, align: str = "", title: str = "",
+                 foot: Sequence[Any] | None = None, notes: Sequence[str] = (), marked: Collection[int] = (),
+                 limit: int = ROWS) -> None:
         self.heads, self.rows, self.title, self.foot = list(heads), [list(r) for r in rows], title, foot
         self.notes, self.marked, self.limit = list(notes), set(marked), limit
         width = len(self.heads) or max((len(r) for r in self.rows), default=0)
-        for r in [*self.rows, *([list(foot)] if foot is not None else [])]:
+        every = [*self.rows, *([list(foot)] if foot is not None else [])]
+        for r in every:
             if len(r) != width:
                 raise ValueError(f"Table: expected {plural(width, 'cell')} in every row; got {len(r)} in {r!r}.")
-        every = [*self.rows, *([list(foot)] if foot is not None else [])]
         done = [cells([r[k] for r in every]) for k in range(width)]
         every_cell = [[column[k] for column in done] for k in range(len(every))]
         self.cells, self.foot_cells = every_cell[: len(self.rows)], every_cell[-1] if foot is not None else None
@@ -179,9 +190,12 @@ class Table:
         return [*every[:half], (None, gap), *every[-half:]]
 
     def text(self, width: int | None = None) -> str:
-        """The table in lines of at most `width` columns (default: the terminal's), as far as shortening text makes that possible."""
+        """The table in lines of at most `width` columns (default: the terminal's),
+        as far as shortening text makes that possible.
+        """
         parts = self._parts()
-        whole = [c for n, c in parts if n is not None] + ([self.heads] if self.heads else []) + ([self.foot_cells] if self.foot_cells else [])
+        whole = [*(c for n, c in parts if n is not None), *([self.heads] if self.heads else []),
+                 *([self.foot_cells] if self.foot_cells else [])]
         margin = 2 if self.marked else 0
         widths = self._fit(whole, (width or shutil.get_terminal_size().columns) - margin)
         rule = " " * margin + "-" * (sum(widths) + 2 * max(0, len(widths) - 1))
@@ -189,7 +203,8 @@ class Table:
         if self.heads:
             lines += [" " * margin + self._line(self.heads, widths), rule]
         for n, c in parts:
-            lines.append(("* " if n in self.marked else " " * margin) + (self._line(c, widths) if n is not None else c[0]))
+            lines.append(("* " if n in self.marked else " " * margin)
+                         + (self._line(c, widths) if n is not None else c[0]))
         if self.foot_cells:
             lines += [rule, " " * margin + self._line(self.foot_cells, widths)]
         return "\n".join(line.rstrip() for line in [*lines, *self.notes])
@@ -220,17 +235,24 @@ class Table:
     __repr__ = __str__
 
     def html(self) -> str:
-        """A self-contained table: colours and fonts of the page around it, so that it reads in light and in dark themes."""
+        """A self-contained table: colours and fonts of the page around it, so that it reads
+        in light and in dark themes.
+        """
         body = []
         for n, c in self._parts():
-            style = ' style="font-weight:600"' if n in self.marked else ""
-            body.append(f"<tr{style}>{self._html_row(c, 'td', '* ' if n in self.marked else '')}</tr>" if n is not None else
-                        f'<tr><td colspan="{len(self.align)}" style="text-align:left">{html.escape(c[0])}</td></tr>')
+            if n is None:
+                gap = f'<td colspan="{len(self.align)}" style="text-align:left">{html.escape(c[0])}</td>'
+                body.append(f"<tr>{gap}</tr>")
+                continue
+            style, star = (' style="font-weight:600"', "* ") if n in self.marked else ("", "")
+            body.append(f"<tr{style}>{self._html_row(c, 'td', star)}</tr>")
         title = f'<div style="margin:0.3em 0;font-weight:600">{html.escape(self.title)}</div>' if self.title else ""
         head = f"<thead><tr>{self._html_row(self.heads, 'th')}</tr></thead>" if self.heads else ""
-        foot = f'<tfoot><tr style="font-weight:600;border-top:1px solid">{self._html_row(self.foot_cells, "td")}</tr></tfoot>' if self.foot_cells else ""
+        total = self._html_row(self.foot_cells, "td") if self.foot_cells else ""
+        foot = total and f'<tfoot><tr style="font-weight:600;border-top:1px solid">{total}</tr></tfoot>'
         notes = "".join(f'<div style="margin:0.3em 0">{html.escape(note)}</div>' for note in self.notes)
-        table = f'<table class="clnet" style="font-variant-numeric:tabular-nums;border-collapse:collapse">{head}<tbody>{"".join(body)}</tbody>{foot}</table>'
+        style = "font-variant-numeric:tabular-nums;border-collapse:collapse"
+        table = f'<table class="clnet" style="{style}">{head}<tbody>{"".join(body)}</tbody>{foot}</table>'
         return f'<div style="overflow-x:auto;margin-bottom:0.8em">{title}{table}{notes}</div>'
 
     _repr_html_ = html
@@ -239,7 +261,8 @@ class Table:
         sides = {"l": "left", "r": "right"}
         texts = [before + row[0], *row[1:]] if row else []
         styles = [f"text-align:{sides[side]};padding:0.2em 0.7em" for side in self.align]
-        return "".join(f'<{tag} style="{style}">{html.escape(c)}</{tag}>' for style, c in zip(styles, texts, strict=True))
+        return "".join(f'<{tag} style="{style}">{html.escape(c)}</{tag}>'
+                       for style, c in zip(styles, texts, strict=True))
 
 
 def _side(column: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from .show import plural
 
 DEBUG = "CLNET_DEBUG"
 LIBRARY = str(Path(__file__).parent) + os.sep
-AROUND = ("IPython", "ipykernel", "nbclient", "pyopencl")  # what lies around the user's lines, besides Python's own modules
+# what lies around the user's lines, besides Python's own modules
+AROUND = ("IPython", "ipykernel", "nbclient", "pyopencl")
 
 
 def debugging() -> bool:
@@ -22,7 +23,9 @@ def debugging() -> bool:
 
 
 def render(error: BaseException) -> list[str]:
-    """The lines that IPython shows for the error, in its own style where there is a shell; called by it as `_render_traceback_`."""
+    """The lines that IPython shows for the error, in its own style where there is a shell;
+    called by it as `_render_traceback_`.
+    """
     if debugging():
         return _styled(error, error.__traceback__, offset=1)
     kept = list(_frames(error.__traceback__, _is_users))
@@ -33,14 +36,17 @@ def render(error: BaseException) -> list[str]:
         lines = _styled(error, _chain(kept))
     finally:
         error.__cause__, error.__context__, error.__suppress_context__ = cause, context, silent
-    return [*lines, *_origin(cause, context, silent), *([f"({plural(hidden, 'call')} inside clnet left out; {DEBUG}=1 shows all)"] if hidden else [])]
+    return [*lines, *_origin(cause, context, silent),
+            *([f"({plural(hidden, 'call')} inside clnet left out; {DEBUG}=1 shows all)"] if hidden else [])]
 
 
 def _origin(cause: BaseException | None, context: BaseException | None, silent: bool) -> list[str]:
     """A line on the error that led to this one, where there was one that is not hidden on purpose."""
     if cause is not None:
         return [f"caused by {type(cause).__name__}: {cause}"]
-    return [f"while this was handled: {type(context).__name__}: {context}"] if context is not None and not silent else []
+    if context is None or silent:
+        return []
+    return [f"while this was handled: {type(context).__name__}: {context}"]
 
 
 def _is_users(file: str) -> bool:

@@ -1,4 +1,6 @@
-"""Every notebook runs front to back in a kernel of its own, and is committed with the outputs of its sources, fit to be read."""
+"""Every notebook runs front to back in a kernel of its own,
+and is committed with the outputs of its sources, fit to be read.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,13 @@ WIDEST = 104  # characters of a line of code that a page shows whole
 
 # What a reader must see in the output of the cell that holds the text: a picture, or words.
 SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matmul("},
-         "01_training": {"show(train.x": "image/png", "history.plot()": "image/png", "trainer.evaluate": "accuracy", "model.save": "equal bits: True"},
-         "02_parity": {"NaiveNorm(), Dense": "first divergence: layers.1 NaiveNorm, forward", "result.plots()": "image/png", "parity.resolve": "no divergence"},
+         "01_training": {"show(train.x": "image/png", "history.plot()": "image/png", "trainer.evaluate": "accuracy",
+                         "model.save": "equal bits: True"},
+         "02_parity": {"NaiveNorm(), Dense": "first divergence: layers.1 NaiveNorm, forward",
+                       "result.plots()": "image/png", "parity.resolve": "no divergence"},
          "03_benchmarks": {"bench.pictures": "image/png", "plt.loglog": "image/png", "axis.barh": "image/png"},
-         "04_layer_status": {"status.run": "deterministic", "Counter(": "image/png", "to_come.items()": "GraphConvolution"}}
+         "04_layer_status": {"status.run": "deterministic", "Counter(": "image/png",
+                             "to_come.items()": "GraphConvolution"}}
 
 
 def seen(notebook: Any, stem: str) -> None:
@@ -56,7 +61,8 @@ def test_there_are_notebooks() -> None:
 def made(*outputs: Any, source: str = "1") -> Any:
     """A notebook that can be kept, with more outputs."""
     picture = nbformat.v4.new_output("display_data", {"image/png": "aGk=", "text/plain": "<Figure>"})
-    cell = nbformat.v4.new_code_cell(source, outputs=[picture, *outputs], execution_count=1, metadata={"execution": {"shell": "now"}})
+    cell = nbformat.v4.new_code_cell(source, outputs=[picture, *outputs], execution_count=1,
+                                     metadata={"execution": {"shell": "now"}})
     metadata = {"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3"}}
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Words"), cell], metadata=metadata)
 
@@ -70,7 +76,8 @@ def test_what_a_run_leaves_beside_outputs_is_taken_away() -> None:
     notebook = notebooks.cleaned(made(bar, text("0.5")))
     assert notebooks.problems(notebook) == []
     assert [list(o.data) for o in notebook.cells[1].outputs] == [["image/png", "text/plain"], ["text/plain"]]
-    assert "widgets" not in notebook.metadata and "version" not in notebook.metadata.language_info and not notebook.cells[1].metadata
+    assert "widgets" not in notebook.metadata and "version" not in notebook.metadata.language_info
+    assert not notebook.cells[1].metadata
     once = copy.deepcopy(notebook)
     assert notebooks.cleaned(notebook) == once
 
@@ -100,14 +107,16 @@ def test_other_sources_than_those_that_ran_are_noticed() -> None:
 
 def test_a_notebook_that_fails_stays_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "some.ipynb"
-    for source, why in (("1 / 0", "ZeroDivisionError: division by zero in: 1 / 0"), ("import sys; print('old', file=sys.stderr)", "standard error: old")):
+    for source, why in (("1 / 0", "ZeroDivisionError: division by zero in: 1 / 0"),
+                        ("import sys; print('old', file=sys.stderr)", "standard error: old")):
         nbformat.write(made(source=source), path)
         before = path.read_bytes()
         assert notebooks.main([str(path)]) == 1 and why in capsys.readouterr().err
         assert path.read_bytes() == before
 
 
-def test_where_there_is_no_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_is_no_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                    capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert notebooks.main([]) == 1
     assert "expected *.ipynb in notebooks/; got none" in capsys.readouterr().err

@@ -1,28 +1,36 @@
-"""The only package that imports pyopencl. `current()` is the engine that runs what is asked for."""
+"""The only package that imports pyopencl. `current()` is the engine that runs what is asked for. Its words:
+
+device      what OpenCL offers, or the host: a key, a name and what it can do                          device.devices
+engine      runs recorded tensors on one device: OpenCLEngine, or NumpyEngine, which is the reference  opencl, reference
+graph       a copy of what has to run, lowered to what the device runs                                 compile
+plan        the launches that compute a graph, made once, run many times; `compile` says its words     compile
+launch      one kernel, enqueued once                                                                  compile
+block       memory of a device that the pool gave out; a buffer is OpenCL's                            device.memory
+transfer    a copy between host and device; all of them are counted                                    device.transfers
+program     OpenCL C that was built; kept in memory and on disk                                        device.programs
+recorded    a function that was traced once, and is replayed as a plan with its buffers                record
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ..core import running
 from ..names import guide as _guide
+from . import active
 
-_engines: dict[str, Any] = {}
+if TYPE_CHECKING:
+    from .device.device import Device
+    from .protocol import Engine
+
+_engines: dict[str, Engine] = {}
 _lock = threading.RLock()
-_default: Any = None
-_why = ""  # it is the default
 
 
-class _Local(threading.local):
-    engine: Any = None
-
-
-_local = _Local()
-
-
-def engine_for(device: Any) -> Any:
+def engine_for(device: Device) -> Engine:
     """The engine of a device, made on first use."""
     with _lock:
         if device.key not in _engines:
@@ -37,47 +45,61 @@ def engine_for(device: Any) -> Any:
         return _engines[device.key]
 
 
-def use(device: Any = None) -> Any:
+def use(device: str | int | Device | None = None) -> Device:
     """Makes a device the default: a Device, its key ("intel", "numpy"), part of its name, "gpu", "cpu" or a number.
 
     None chooses again: CLNET_DEVICE, GPU, Intel CPU, other CPU, PoCL, NumPy. Raises NoDeviceError with what there is.
     """
-    global _default, _why
-    from .device import select
+    from .device.devices import select
 
-    found, _why = select(device)
-    _default = engine_for(found)
+    found, active.why = select(device)
+    active.default = engine_for(found)
     return found
 
 
-def chosen() -> tuple[Any, str]:
-    """The device in use and why, as a sentence; before anything has run, the one that would be. Raises NoDeviceError."""
-    from .device import select
+def chosen() -> tuple[Device, str]:
+    """The device in use and why, as a sentence; before anything has run, the one that would be. Raises NoDeviceError.
+    """
+    from .device.devices import select
 
-    if _local.engine is not None:
-        return _local.engine.device, f"{_local.engine.device}: in use within this `with clnet.on(...)`."
-    return (_default.device, _why) if _default is not None else select()
+    return active.chosen() or select()
 
 
-def current() -> Any:
+def current() -> Engine:
     """The engine in use: the innermost `on(...)` of this thread, else the default."""
-    if _local.engine is not None:
-        return _local.engine
-    if _default is None:
-        use()
-    return _default
+    found = active.local.engine or active.default
+    if found is None:
+        found = engine_for(use())
+    return found
 
 
 @contextlib.contextmanager
-def on(device: Any) -> Iterator[Any]:
+def on(device: str | int | Device | Engine | None) -> Iterator[Engine]:
     """Within the block this thread runs on `device` (anything `use` takes, or an engine)."""
-    from .device import select
-
-    engine = device if hasattr(device, "values") else engine_for(select(device)[0])
-    before, _local.engine = _local.engine, engine
+    engine = resolved(device)
+    before, active.local.engine = active.local.engine, engine
     try:
         yield engine
     finally:
-        _local.engine = before
+        active.local.engine = before
 
+
+def resolved(device: str | int | Device | Engine | None) -> Engine:
+    """The engine itself, or the one of the device that `use` would take. Raises NoDeviceError."""
+    from .device.device import Device
+    from .device.devices import select
+
+    if device is None or isinstance(device, (str, int, Device)):
+        return engine_for(select(device)[0])
+    return device
+
+
+def exact() -> Engine:
+    """An engine on the host that computes at the precision of its leaves."""
+    from .reference import NumpyEngine
+
+    return NumpyEngine(dtype=None)
+
+
+running.register(current, exact)
 _guide(__name__)

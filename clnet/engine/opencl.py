@@ -1,4 +1,6 @@
-"""The engine on an OpenCL device: plans are cached by graph structure, buffers come from the pool, nothing leaves silently."""
+"""The engine on an OpenCL device: plans are cached by graph structure, buffers come from the pool,
+nothing leaves silently.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..spec import Spec, np_dtype
-from ..tensor import Tensor, eager, no_value
-from . import graph as graphs
-from . import place as placement
-from .device import Device, check_not_forked
-from .faults import translated
-from .memory import Block, Pool
-from .plan import Place, Plan, Step, make_plan
-from .program import ProgramCache
-from .queue import Queue
+from ..core.recording import eager
+from ..core.spec import Spec, np_dtype
+from ..core.tensor import Tensor, no_value
+from ..errors import ShapeError
+from . import host_or_device as placement
+from .compile import graph as graphs
+from .compile.memory_map import Address
+from .compile.pipeline import check_dtype, compiled
+from .compile.plan import Launch, Plan
+from .device.commands import Queue
+from .device.device import Device, check_not_forked
+from .device.faults import translated
+from .device.memory import Block, Pool
+from .device.programs import ProgramCache
 
 PLANS = 128  # plans kept per engine, with their kernels
 QUIET = "-w"  # PoCL prints a count of warnings for every build
@@ -45,39 +50,41 @@ class DeviceArray:
         return self.engine.queue.download(self.block.buffer, np.empty(count, dtype), start * dtype.itemsize)
 
 
-class Bound:
-    """A plan's kernels for one thread: a cl.Kernel must not be shared (clSetKernelArg is the one call that is not safe)."""
+class BoundPlan:
+    """A plan's kernels for one thread: a cl.Kernel must not be shared
+    (clSetKernelArg is the one call that is not safe).
+    """
 
     def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
         import pyopencl as cl
 
         self.plan = plan
         self.kernels: list[Any] = []
-        self.places: list[tuple[Any, int, Place]] = []  # kernel, argument, what it is for
+        self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
         tell = _watched.tell
-        total = len({s.text for s in plan.steps if s.host is None})
+        total = len({s.text for s in plan.launches if s.host is None})
         done: set[str] = set()
-        for step in plan.steps:
-            if step.host is not None:
+        for launch in plan.launches:
+            if launch.host is not None:
                 self.kernels.append(None)
                 continue
-            if tell and step.text not in done:
+            if tell and launch.text not in done:
                 tell(len(done), total)
-                done.add(step.text)
-            program = engine.programs.get(step.text, engine.options, name=step.name)
-            with translated(f"kernel {step.name}"):
-                kernel = cl.Kernel(program, step.name)
-                for k, (kind, value) in enumerate(step.args):
+                done.add(launch.text)
+            program = engine.programs.get(launch.text, engine.options, name=launch.name)
+            with translated(f"kernel {launch.name}"):
+                kernel = cl.Kernel(program, launch.name)
+                for k, (kind, value) in enumerate(launch.args):
                     if kind == "value":
                         kernel.set_arg(k, value)
                     else:
-                        self.places.append((kernel, k, value))
+                        self.addresses.append((kernel, k, value))
             self.kernels.append(kernel)
 
     def set_args(self, buffers: Any) -> None:
-        """Presets every argument that is a buffer; `buffers(place)` gives the cl.Buffer of a place."""
-        for kernel, k, place in self.places:
-            kernel.set_arg(k, buffers(place))
+        """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""
+        for kernel, k, address in self.addresses:
+            kernel.set_arg(k, buffers(address))
 
 
 class _Watched(threading.local):
@@ -89,7 +96,9 @@ _watched = _Watched()
 
 @contextlib.contextmanager
 def watching(tell: Callable[[int, int], None]) -> Iterator[None]:
-    """Within the block this thread calls tell(done, total) before each program that a plan is bound to: it may have to be compiled."""
+    """Within the block this thread calls tell(done, total) before each program that a plan is bound to:
+    it may have to be compiled.
+    """
     before, _watched.tell = _watched.tell, tell
     try:
         yield
@@ -106,6 +115,8 @@ def _rounds_division(device: Device) -> bool:
 class OpenCLEngine:
     """Runs recorded graphs on one device."""
 
+    compiles = True
+
     def __init__(self, device: Device) -> None:
         check_not_forked()
         self.device = device
@@ -115,7 +126,8 @@ class OpenCLEngine:
         self.pool = Pool(device, flush=self.queue.finish, settle=self.queue.settle)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
-        self.options = (QUIET, "-cl-fp32-correctly-rounded-divide-sqrt") if device.kind == "gpu" and _rounds_division(device) else (QUIET,)
+        right = ("-cl-fp32-correctly-rounded-divide-sqrt",) if device.is_gpu and _rounds_division(device) else ()
+        self.options = (QUIET, *right)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None
@@ -142,8 +154,9 @@ class OpenCLEngine:
         with eager(False):
             plan, leaves = self.plan_for(todo)
             blocks = self.execute(plan, [self.upload(leaf) for leaf in leaves])
-        for t, place in zip(todo, plan.outputs, strict=True):
-            t.storage = DeviceArray(self, blocks[place.number] if place.kind == "out" else leaves[place.number].storage.block, t.spec)
+        for t, address in zip(todo, plan.outputs, strict=True):
+            block = blocks[address.number] if address.kind == "out" else leaves[address.number].storage.block
+            t.storage = DeviceArray(self, block, t.spec)
 
     def block(self, t: Tensor) -> Block:
         """The block that holds t here; computed or uploaded if it was not."""
@@ -170,7 +183,7 @@ class OpenCLEngine:
         value = leaf.value if leaf.value is not None else leaf.storage.numpy() if leaf.storage is not None else None
         if value is None:
             raise ShapeError(no_value(leaf))
-        self.check_dtype(leaf.dtype)
+        check_dtype(leaf.dtype, self.device)
         value = np.asarray(value, np_dtype(leaf.dtype))
         block = self.pool.alloc(leaf.spec.nbytes, leaf.name or "tensor")
         self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
@@ -180,21 +193,16 @@ class OpenCLEngine:
     def download(self, block: Block, spec: Spec) -> np.ndarray[Any, Any]:
         return self.queue.download(block.buffer, np.empty(spec.shape, np_dtype(spec.dtype)))
 
-    def check_dtype(self, dtype: str) -> None:
-        if dtype == "float64" and not self.device.fp64:
-            raise DTypeError(f"{self.device.name}: expected a dtype that the device has; got float64; cast to float32 or use the numpy engine.")
-
     # --- plans
     def plan_for(self, todo: Sequence[Tensor]) -> tuple[Plan, list[Tensor]]:
-        """The plan for these tensors and the leaves to bind to it, from the cache when the structure was seen before."""
+        """The plan for these tensors and the leaves to bind to it, from the cache when the structure was seen before.
+        """
         key, leaves = graphs.signature(todo, self.known)
         with self._lock:
             plan = self.plans.get(key)
             if plan is None:
                 graph = graphs.build(todo, self.known, self.device)
-                for node in graph.nodes:
-                    self.check_dtype(node.spec.dtype)
-                plan = make_plan(graph, self.device)
+                plan = compiled(graph, self.device)
                 self.remember(key, plan)
             else:
                 self.plans.move_to_end(key)
@@ -205,37 +213,39 @@ class OpenCLEngine:
         while len(self.plans) > PLANS:
             self.plans.popitem(last=False)
 
-    def bound(self, plan: Plan) -> Bound:
+    def bound(self, plan: Plan) -> BoundPlan:
         """This thread's kernels for a plan."""
-        table: OrderedDict[int, Bound] | None = getattr(self._local, "bound", None)
+        table: OrderedDict[int, BoundPlan] | None = getattr(self._local, "bound", None)
         if table is None:
             table = self._local.bound = OrderedDict()
         if id(plan) not in table or table[id(plan)].plan is not plan:
-            table[id(plan)] = Bound(plan, self)
+            table[id(plan)] = BoundPlan(plan, self)
             while len(table) > PLANS:
                 table.popitem(last=False)
         return table[id(plan)]
 
     def execute(self, plan: Plan, leaves: Sequence[Block]) -> dict[int, Block]:
-        """Runs a plan on the given leaves; returns its output blocks. The arena goes back to the pool, behind the queue."""
+        """Runs a plan on the given leaves; returns its output blocks.
+        The arena goes back to the pool, behind the queue.
+        """
         bound = self.bound(plan)
         blocks = {k: self.pool.alloc(size, "result") for k, size in plan.blocks.items()}
         arena = self.pool.alloc(plan.arena, "arena") if plan.arena else None
 
-        def buffer(place: Place) -> Any:
-            if place.kind == "arena":
+        def buffer(address: Address) -> Any:
+            if address.kind == "arena":
                 return arena.buffer if arena else None
-            return (leaves if place.kind == "leaf" else blocks)[place.number].buffer
+            return (leaves if address.kind == "leaf" else blocks)[address.number].buffer
 
-        with translated(f"{self}"):
-            bound.set_args(lambda place: buffer(place))
+        with translated(self.device.key):
+            bound.set_args(buffer)
         self.launch(bound, buffer)
         if arena:
             arena.release()
         return blocks
 
-    def launch(self, bound: Bound, buffer: Any) -> None:
-        """Enqueues the steps; with profiling on, on the queue that takes times."""
+    def launch(self, bound: BoundPlan, buffer: Any) -> None:
+        """Enqueues the launches; with profiling on, on the queue that takes times."""
         import pyopencl as cl
 
         if self.profile is not None:
@@ -243,44 +253,44 @@ class OpenCLEngine:
             return
         commands, enqueue = self.queue.commands, cl.enqueue_nd_range_kernel
         with translated(self.device.key):
-            for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+            for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
                 if kernel is None:
-                    self._on_host(step, buffer)
+                    self._on_host(launch, buffer)
                 else:
-                    enqueue(commands, kernel, step.grid, step.group)
+                    enqueue(commands, kernel, launch.grid, launch.group)
             commands.flush()
         self.launches += len(bound.kernels)
 
-    def _launch_profiled(self, bound: Bound, buffer: Any) -> None:
+    def _launch_profiled(self, bound: BoundPlan, buffer: Any) -> None:
         import pyopencl as cl
 
         self.queue.finish()
         assert self.profile is not None
-        for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+        for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
             if kernel is None:
-                self._on_host(step, buffer)
+                self._on_host(launch, buffer)
                 continue
-            event = cl.enqueue_nd_range_kernel(self.queue.profiling, kernel, step.grid, step.group)
+            event = cl.enqueue_nd_range_kernel(self.queue.profiling, kernel, launch.grid, launch.group)
             event.wait()
-            self.profile.append((step.name, step.ops, (event.profile.end - event.profile.start) * 1e-6, step.nbytes))
+            ms = (event.profile.end - event.profile.start) * 1e-6
+            self.profile.append((launch.name, launch.ops, ms, launch.nbytes))
         self.launches += len(bound.kernels)
 
-    def _on_host(self, step: Step, buffer: Any) -> None:
+    def _on_host(self, launch: Launch, buffer: Any) -> None:
         """An op without a kernel on this device: its reference, with the transfers counted and one warning per op."""
-        node = step.host
+        node = launch.host
         assert node is not None and node.op is not None
         if node.op.name not in self.fallbacks:
-            warnings.warn(f"{node.op.name} has no kernel for {self.device.name} and runs on the host.", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{node.op.name} has no kernel for {self.device.name} and runs on the host.", RuntimeWarning,
+                          stacklevel=2)
         self.fallbacks[node.op.name] = self.fallbacks.get(node.op.name, 0) + 1
         inputs = []
-        for i, place in zip(node.inputs, step.reads, strict=True):
+        for i, address in zip(node.inputs, launch.reads, strict=True):
             dtype = np_dtype(i.spec.dtype)
-            start = place.offset * dtype.itemsize + (place.number if place.kind == "arena" else 0)
-            inputs.append(self.queue.download(buffer(place), np.empty(i.shape, dtype), start))
+            inputs.append(self.queue.download(buffer(address), np.empty(i.shape, dtype), address.start(dtype.itemsize)))
         value = np.ascontiguousarray(node.op.ref(*inputs, **node.attrs), np_dtype(node.spec.dtype))
-        place = step.writes[0]
-        start = place.offset * value.dtype.itemsize + (place.number if place.kind == "arena" else 0)
-        self.queue.upload(buffer(place), value, start)
+        address = launch.writes[0]
+        self.queue.upload(buffer(address), value, address.start(value.dtype.itemsize))
 
     def finish(self) -> None:
         """Waits for everything this thread has launched."""

@@ -1,24 +1,32 @@
-"""Replay: a function of tensors recorded once per input shapes, planned, and from then on run as a loop over preset kernels."""
+"""Replay: a function of tensors recorded once per input shapes, planned, and from then on run
+as a loop over preset kernels.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.precision import current_precision, stored_dtype
+from ..core.recording import eager
+from ..core.spec import Spec, dtype_name, np_dtype
+from ..core.state import Variable, capture, structure
+from ..core.tensor import Tensor, as_tensor, placeholder, realize, walk
 from ..errors import ShapeError
-from ..precision import current_precision, stored_dtype
-from ..spec import Spec, dtype_name, np_dtype
-from ..state import Variable, capture, structure
-from ..tensor import Tensor, as_tensor, eager, placeholder, realize, walk
 from . import current
-from . import graph as graphs
-from .feed import Feed
-from .opencl import Bound, DeviceArray, OpenCLEngine
-from .plan import Place, Plan, make_plan
+from .compile import graph as graphs
+from .compile.memory_map import Address
+from .compile.pipeline import compiled
+from .compile.plan import Plan
+from .device.pinned_inputs import Feed
+from .opencl import BoundPlan, DeviceArray, OpenCLEngine
+
+if TYPE_CHECKING:
+    from .protocol import Engine
 
 
 class Recorded:
@@ -26,8 +34,8 @@ class Recorded:
 
     The first call with new input shapes or dtypes records and plans; later ones upload the inputs and replay. On an
     engine without plans (NumPy) every call evaluates the recorded graph. Raises what fn raises, when it records.
-    A layer as fn is recorded for training and for evaluation; of any other fn what it finds when it is recorded counts, save that a changed
-    field of a layer, loss or optimizer has everything recorded again.
+    A layer as fn is recorded for training and for evaluation; of any other fn what it finds when it is recorded counts,
+    save that a changed field of a layer, loss or optimizer has everything recorded again.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str = "") -> None:
@@ -44,10 +52,12 @@ class Recorded:
         specs = tuple(_spec(i) for i in inputs)
         if self.structure != structure():
             self.structure, self.replays = structure(), {}
-        key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype(), getattr(self.fn, "training", None))
+        key = (id(engine), specs, threading.get_ident(), current_precision(), stored_dtype(),
+               getattr(self.fn, "training", None))
         if key not in self.replays:
-            replay, started = Replay if isinstance(engine, OpenCLEngine) else Evaluation, time.perf_counter()
-            self.replays[key] = replay(self.fn, specs, engine)
+            started = time.perf_counter()
+            self.replays[key] = (Replay(self.fn, specs, engine) if isinstance(engine, OpenCLEngine)
+                                 else Evaluation(self.fn, specs, engine))
             _spent.seconds += time.perf_counter() - started
         return self.replays[key]
 
@@ -65,18 +75,20 @@ def preparing() -> float:
 
 
 def infer(fn: Callable[..., Any], specs: Sequence[Spec]) -> list[Spec]:
-    """The specs of what fn returns for inputs of these specs. Nothing runs, no variable changes. Raises what fn raises."""
+    """The specs of what fn returns for inputs of these specs. Nothing runs, no variable changes. Raises what fn raises.
+    """
     return [t.spec for t in _Trace(fn, specs).outputs]
 
 
-def forecast(fn: Callable[..., Any], specs: Sequence[Spec], engine: Any) -> int:
+def forecast(fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> int:
     """[bytes] of the arena that a recorded step takes for values between its inputs and outputs; nothing is allocated.
 
     On an engine without plans every value lives to the end of the step, so it is their sum.
     """
     t = _Trace(fn, specs)
     if isinstance(engine, OpenCLEngine):
-        return make_plan(graphs.build([*t.outputs, *t.updates], engine.known, engine.device, t.inputs), engine.device).arena
+        graph = graphs.build([*t.outputs, *t.updates], engine.known, engine.device, t.inputs)
+        return compiled(graph, engine.device).arena
     return sum(n.spec.nbytes for n in walk([*t.outputs, *t.updates]) if n.op is not None)
 
 
@@ -120,7 +132,7 @@ def _settle(variables: Sequence[Variable]) -> bool:
 class Evaluation:
     """The recorded graph on an engine that evaluates graphs directly."""
 
-    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Any) -> None:
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> None:
         self.fn, self.engine = fn, engine
 
     def __call__(self, *inputs: Any) -> Any:
@@ -141,7 +153,9 @@ class Evaluation:
 
 
 class Replay:
-    """A plan bound to fixed buffers. State is updated in place; outputs get fresh blocks, so earlier results stay valid."""
+    """A plan bound to fixed buffers. State is updated in place; outputs get fresh blocks,
+    so earlier results stay valid.
+    """
 
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: OpenCLEngine) -> None:
         self.engine = engine
@@ -151,19 +165,17 @@ class Replay:
         roots = [*t.outputs, *t.updates]
         first = [*t.inputs, *t.before]
         graph = graphs.build(roots, engine.known, engine.device, first)
-        for node in graph.nodes:
-            engine.check_dtype(node.spec.dtype)
         into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
-        self.plan: Plan = make_plan(graph, engine.device, into)
+        self.plan: Plan = compiled(graph, engine.device, into)
         self.leaves = graph.leaves
         n = len(t.inputs)
         self.watched = [(n + k, v) for k, v in enumerate(t.variables)]
         self.watched += [(k, v) for k, leaf in enumerate(self.leaves) for v in t.read if v.tensor is leaf]
-        self.bound = Bound(self.plan, engine)
+        self.bound = BoundPlan(self.plan, engine)
         self.arena = engine.pool.alloc(self.plan.arena, "step arena") if self.plan.arena else None
         self.specs = specs
         self.blocks: list[Any] = [None] * n  # for inputs from the host, made when the first comes
-        self.feed = Feed(engine, specs) if engine.device.kind == "gpu" else None
+        self.feed = Feed(engine, specs) if engine.device.is_gpu else None
         # Fresh blocks replace these at every call, so that earlier results stay valid.
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self.uses = self._uses()
@@ -171,10 +183,10 @@ class Replay:
         self._bind()
 
     def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
-        """(kind, number) of a place -> the kernel arguments that name it."""
+        """(kind, number) of an address -> the kernel arguments that name it."""
         uses: dict[tuple[str, int], list[tuple[Any, int]]] = {}
-        for kernel, k, place in self.bound.places:
-            uses.setdefault((place.kind, 0 if place.kind == "arena" else place.number), []).append((kernel, k))
+        for kernel, k, address in self.bound.addresses:
+            uses.setdefault((address.kind, 0 if address.kind == "arena" else address.number), []).append((kernel, k))
         return uses
 
     def _bind(self) -> None:
@@ -190,16 +202,17 @@ class Replay:
         self._fed: list[Any] = [None] * n
         self.bound.set_args(self._buffer)
 
-    def _buffer(self, place: Place) -> Any:
-        if place.kind == "arena":
+    def _buffer(self, address: Address) -> Any:
+        if address.kind == "arena":
             return self.arena.buffer if self.arena else None
-        if place.kind == "out":
-            return self._outputs[place.number].buffer
-        block = self._leaf_blocks[place.number]
+        if address.kind == "out":
+            return self._outputs[address.number].buffer
+        block = self._leaf_blocks[address.number]
         return block.buffer if block else None  # an input that nobody has fed yet
 
     def __call__(self, *inputs: Any) -> Any:
-        if self.watched and any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in zip(self.watched, self._state, strict=True)):
+        state = zip(self.watched, self._state, strict=True)
+        if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in state):
             self._bind()
         self._feed_all(inputs)
         for k, size in self.plan.blocks.items():
@@ -254,7 +267,7 @@ class Replay:
     def _results(self) -> Any:
         t, results = self.trace, []
         for k, out in enumerate(t.outputs):
-            place = self.plan.outputs[k]
-            block = self._outputs[place.number] if place.kind == "out" else self._leaf_blocks[place.number]
+            address = self.plan.outputs[k]
+            block = self._outputs[address.number] if address.kind == "out" else self._leaf_blocks[address.number]
             results.append(Tensor(None, (), {}, out.spec, storage=DeviceArray(self.engine, block, out.spec)))
         return results[0] if t.single else tuple(results)

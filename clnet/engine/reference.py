@@ -1,17 +1,53 @@
-"""The oracle: evaluates each recorded op by its own NumPy reference, in float64 by default. Also the engine of last resort."""
+"""The oracle: evaluates each recorded op by its own NumPy reference, in float64 by default.
+Also the engine of last resort.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.spec import NARROW, is_float, np_dtype
+from ..core.tensor import Tensor, no_value, walk
 from ..errors import ShapeError
-from ..spec import NARROW, is_float, np_dtype
-from ..tensor import Tensor, no_value, walk
-from .device import host_device
+from .device.device import host_device
+from .device.memory import Statistics
+from .device.programs import Counters
+from .device.transfers import Transfers
+
+if TYPE_CHECKING:
+    from .compile.plan import Plan
+
+
+class NoMemory:
+    """The memory of an engine that allocates nothing of its own."""
+
+    def statistics(self) -> Statistics:
+        return Statistics(active=0, cached=0, peak=0, wasted=0, limit=0, allocations=0, requests=0)
+
+    def holders(self, count: int = 5) -> list[tuple[str, int]]:
+        return []
+
+    def reset_peak(self) -> None:
+        """It is 0."""
+
+    def trim(self, keep: int = 0) -> int:
+        return 0
+
+
+class NoPrograms:
+    """The programs of an engine that compiles none."""
+
+    def counters(self) -> Counters:
+        return Counters()
+
+    def keeps(self) -> str:
+        return "NumPy needs no programs."
+
+    def clear(self, disk: bool = True) -> None:
+        """There are none."""
 
 
 class HostStorage:
@@ -32,12 +68,19 @@ class NumpyEngine:
     """Evaluates graphs on the host.
 
     dtype     float width of the arithmetic: "float64" (the oracle), "float32", or None to keep what the leaves have
-    rounded   whether values of 16-bit dtypes are rounded to them, as memory does, or kept at the width of the arithmetic
+    rounded   whether values of 16-bit dtypes are rounded to them, as memory does, or kept at the width of the
+              arithmetic
     """
+
+    compiles = False
 
     def __init__(self, dtype: str | None = "float64", rounded: bool = False) -> None:
         self.dtype, self.rounded, self.device = dtype, rounded, host_device()
-        self._lock = threading.Lock()
+        self.transfers, self.pool, self.programs = Transfers(), NoMemory(), NoPrograms()
+        self.plans: dict[Any, Plan] = {}
+        self.launches = 0
+        self.fallbacks: dict[str, int] = {}
+        self.profile: list[Any] | None = None
 
     def __repr__(self) -> str:
         return f"numpy({self.dtype or 'as given'})"

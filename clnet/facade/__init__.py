@@ -1,23 +1,25 @@
-"""The engine as other programs embed it: the specification's named operations, and tensors that stay on the device between calls."""
+"""The engine as other programs embed it: the specification's named operations, and tensors that stay on
+the device between calls.
+"""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine import engine_for, on
+from ..core.tensor import Tensor, as_tensor, realize, tensor
+from ..engine import on, resolved
 from ..errors import ConfigError
 from ..names import guide as _guide
-from ..tensor import Tensor, as_tensor, realize, tensor
-from .graphs import Graphs
-from .images import Images
-from .matrices import Matrices
 from .operation import OPERATIONS, Activation, Backward, Operation
-from .sequences import Sequences
+from .operations import Operations
+
+if TYPE_CHECKING:
+    from ..engine.protocol import Where
 
 __all__ = ["OPERATIONS", "Activation", "Backward", "Engine", "Operation", "Role"]
 
@@ -42,18 +44,17 @@ class Persistent:
     copy: Tensor | None = None
 
 
-class Engine(Matrices, Images, Sequences, Graphs):
-    """Operations by the specification's names, on one device: `e = Engine("intel"); y = e.fused_linear(x, w, b, activation="gelu"); e.read(y)`.
+class Engine(Operations):
+    """Operations by the specification's names, on one device:
+    `e = Engine("intel"); y = e.fused_linear(x, w, b, activation="gelu"); e.read(y)`.
 
     device   anything `clnet.use` takes; None: the best there is. "numpy": the host, where registering is of no effect
-    Every operation has a `..._backward(g, ...)`. Results are recorded tensors, so that operations fuse; `read` computes them.
-    Raises NoDeviceError.
+    Every operation has a `..._backward(g, ...)`. Results are recorded tensors, so that operations fuse; `read` computes
+    them. Raises NoDeviceError.
     """
 
-    def __init__(self, device: Any = None) -> None:
-        from ..engine.device import select
-
-        self.engine = device if hasattr(device, "values") else engine_for(select(device)[0])
+    def __init__(self, device: Where = None) -> None:
+        self.engine = resolved(device)
         self._kept: dict[int, Persistent] = {}
         self._inside: list[Any] = []
 
@@ -79,16 +80,24 @@ class Engine(Matrices, Images, Sequences, Graphs):
         self._inside[-1].__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         self._inside.pop().__exit__(kind, error, trace)
 
     # --- tensors that stay
-    def register_persistent_tensor(self, array: np.ndarray[Any, Any], role: Role | str = Role.OTHER) -> np.ndarray[Any, Any]:
-        """Keeps a copy of the array on the device: it is uploaded with its first use, and again only after `invalidate`. Returns the array."""
+    def register_persistent_tensor(self, array: np.ndarray[Any, Any],
+                                   role: Role | str = Role.OTHER) -> np.ndarray[Any, Any]:
+        """Keeps a copy of the array on the device: it is uploaded with its first use,
+        and again only after `invalidate`. Returns the array.
+        """
         if not isinstance(array, np.ndarray):
-            raise ConfigError(f"register_persistent_tensor: expected a NumPy array; got {type(array).__name__}; tensors stay on the device anyway.")
+            raise ConfigError(
+                "register_persistent_tensor: expected a NumPy array; "
+                f"got {type(array).__name__}; tensors stay on the device anyway.")
         if role not in [r.value for r in Role]:
-            raise ConfigError(f"register_persistent_tensor: expected a role of {', '.join(r.value for r in Role)}; got {role!r}; take one of `Role`.")
+            raise ConfigError(
+                f"register_persistent_tensor: expected a role of {', '.join(r.value for r in Role)}; "
+                f"got {role!r}; take one of `Role`.")
         self._kept.setdefault(id(array), Persistent(array, Role(role)))
         return array
 
@@ -110,12 +119,13 @@ class Engine(Matrices, Images, Sequences, Graphs):
         """Unregisters everything."""
         self._kept.clear()
 
-    def _persistent(self, who: str, array: Any) -> Persistent:
+    def _persistent(self, who: str, array: object) -> Persistent:
         if id(array) not in self._kept:
-            raise ConfigError(f"{who}: expected an array that is registered; got another; pass the very array that was registered.")
+            raise ConfigError(
+                f"{who}: expected an array that is registered; got another; pass the very array that was registered.")
         return self._kept[id(array)]
 
-    def resolve(self, value: Any) -> Any:
+    def resolve(self, value: object) -> Any:
         """The copy of a registered array; anything else as it is."""
         kept = self._kept.get(id(value)) if isinstance(value, np.ndarray) else None
         if kept is None:
@@ -123,5 +133,6 @@ class Engine(Matrices, Images, Sequences, Graphs):
         if kept.copy is None:
             kept.copy = tensor(kept.array)
         return kept.copy
+
 
 _guide(__name__)

@@ -7,7 +7,16 @@ from .base import Layer, no_tape
 from .blocks import Residual
 from .checkpoint import Checkpoint
 from .convlstm import ConvLSTM2d
-from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DeformConv2d, DepthwiseSeparableConv2d, DilatedConv2d, SeparableConv2d
+from .convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose2d,
+    DeformConv2d,
+    DepthwiseSeparableConv2d,
+    DilatedConv2d,
+    SeparableConv2d,
+)
 from .dense import BilinearGLU, Dense, FeedForward, GatedLinearUnit, GeGLU, Highway, ReGLU, SwiGLU
 from .densenet import DenseBlock, DenseBlockUnit, Transition
 from .embedding import Embedding, PositionalEncoding, TimeEmbedding
@@ -17,24 +26,49 @@ from .geometry import HyperbolicLinear, OctonionLinear
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
 from .recurrent import GRU, LSTM, RNN, Bidirectional
-from .residual import RRDB, BasicBlock, BottleneckBlock, InvertedResidual, RepConv2d, ResidualDenseBlock, SqueezeExcitation
+from .residual import (
+    RRDB,
+    BasicBlock,
+    BottleneckBlock,
+    InvertedResidual,
+    RepConv2d,
+    ResidualDenseBlock,
+    SqueezeExcitation,
+)
 from .shape import Crop2d, Input, Pad, SequenceLast, Split, TimeDistributed
 from .sparse import LocallyConnected2d, SparseLinear
 from .transformer import DecoderBlock, PatchEmbedding, TransformerDecoderBlock, TransformerEncoderBlock
 from .upsampling import PixelShuffle, SubpixelConv2d, Upsample2d, Upsample3d
-from .utility import Activation, Add, Concatenate, Dropout, Flatten, GaussianNoise, Lambda, LogVariance, Masking, Mean, Multiply, Reshape, Softmax
+from .utility import (
+    Activation,
+    Add,
+    Concatenate,
+    Dropout,
+    Flatten,
+    GaussianNoise,
+    Lambda,
+    LogVariance,
+    Masking,
+    Mean,
+    Multiply,
+    Reshape,
+    Softmax,
+)
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional",
-    "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d",
-    "CrossAttention", "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DilatedConv2d",
-    "Dropout", "Embedding", "Expert", "FeedForward", "Flatten", "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GroupNorm",
-    "GroupedQueryAttention", "Highway", "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
-    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MixtureOfExperts", "MultiHeadAttention", "Multiply",
-    "OctonionLinear", "Pad", "PatchEmbedding", "PReLU", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "RepConv2d", "Reshape",
-    "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm", "Split",
-    "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
-    "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
+    "GRU", "LSTM", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d", "BasicBlock",
+    "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d", "Conv2d",
+    "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention", "DecoderBlock", "DeformConv2d", "Dense",
+    "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DilatedConv2d", "Dropout", "Embedding", "Expert",
+    "FeedForward", "Flatten", "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GroupNorm",
+    "GroupedQueryAttention", "Highway", "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda",
+    "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean",
+    "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "Pad", "PatchEmbedding", "PReLU",
+    "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "RepConv2d", "Reshape", "Residual",
+    "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm",
+    "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding",
+    "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d",
+    "no_tape",
 ]
 
 _guide(__name__)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .base import Layer, New
 
@@ -28,7 +27,7 @@ class PReLU(Layer):
     def setup(self, new: New) -> None:
         self.slope = new.value(np.full(self.channels, self.initial))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if self.channels == 1:
             return F.where(x > 0, x, F.reshape(self.slope, ()) * x)
         if x.ndim < 2 or x.shape[1] != self.channels:

@@ -9,29 +9,31 @@ import contextlib
 import inspect
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from .. import init
-from ..arrays import as_array
-from ..autodiff import gradients
-from ..config import Configured
+from ..config.fields import Configured
+from ..core.arrays import Array, as_array
+from ..core.autodiff import gradients
+from ..core.op import OPS
+from ..core.spec import DTYPES, is_float
+from ..core.state import Generator, Parameter, Parameters, Variable, Variables
+from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, tensor
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..habits import LAYER
 from ..names import lacking
-from ..op import OPS
-from ..spec import DTYPES, is_float
-from ..state import Generator, Parameter, Parameters, Variable, Variables
-from ..tensor import Operators, Tensor, as_tensor, tensor
 from .slips import fits, paired, turned, way_out
 
 LARGEST = 1 << 30  # elements of one parameter: 4 GiB in float32
 
 
 class Symbolic:
-    """A value of a model that is being written down, not computed: a layer called with one notes the call (see clnet.model)."""
+    """A value of a model that is being written down, not computed: a layer called with one notes
+    the call (see clnet.model).
+    """
 
     def wire(self, layer: Layer, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -46,20 +48,20 @@ class New:
     def _sized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A file may ask for any size: one that no device has memory for is refused before it is allocated."""
         if (n := math.prod(shape)) > LARGEST:
-            raise ConfigError(f"{self.who}: expected parameters of at most {LARGEST} elements; got {n} of shape {shape}; make a size smaller.")
+            raise ConfigError(
+                f"{self.who}: expected parameters of at most {LARGEST} elements; got {n} of shape {shape}; "
+                "make a size smaller.")
         return shape
 
     def weight(self, *shape: int, fan_in: int = 0, role: str = "weight") -> Parameter:
         return Parameter(init.uniform(self._sized(shape), (fan_in or init.fan(shape)[0]) ** -0.5), role=role)
 
     def bias(self, *shape: int, fan_in: int) -> Parameter:
-        """The layer's only bias: saved as "bias", under which name the field of the same name says whether there is one."""
-        b = self.weight(*shape, fan_in=fan_in, role="bias")
-        b.name = "bias"
-        return b
+        """What is added to a product over `fan_in` numbers; the field that says whether it is there is `use_bias`."""
+        return self.weight(*shape, fan_in=fan_in, role="bias")
 
-    def zeros(self, *shape: int, role: str = "bias", name: str = "") -> Parameter:
-        return Parameter(np.zeros(self._sized(shape), np.float32), name, role)
+    def zeros(self, *shape: int, role: str = "bias") -> Parameter:
+        return Parameter(np.zeros(self._sized(shape), np.float32), role=role)
 
     def ones(self, *shape: int, role: str = "normalization") -> Parameter:
         return Parameter(np.ones(self._sized(shape), np.float32), role=role)
@@ -67,26 +69,30 @@ class New:
     def normal(self, *shape: int, std: float = 1.0, role: str = "weight") -> Parameter:
         return Parameter(init.normal(self._sized(shape), std), role=role)
 
-    def value(self, array: Any, role: str = "weight") -> Parameter:
+    def value(self, array: Array | Sequence[float], role: str = "weight") -> Parameter:
         return Parameter(np.asarray(array, np.float32), role=role)
 
-    def buffer(self, array: Any) -> Variable:
+    def buffer(self, array: Array) -> Variable:
         """State that is saved but not optimised."""
         return Variable(np.asarray(array), role="buffer")
 
 
 class Layer(Configured):
-    """A formula over ops with its parameters. `layer(x)` checks shapes and records; nothing runs until a value is asked for."""
+    """A formula over ops with its parameters. `layer(x)` checks shapes and records;
+    nothing runs until a value is asked for.
+    """
 
     _whole: ClassVar[bool] = False  # on an instance: this layer and all inside are built
     signature: ClassVar[str] = "... -> ..."
-    # Whether integers and bools among the inputs of the signature stay what they are. Else they become float32 before `forward`, as bytes of
-    # images and columns of counts must. None, for classes of one's own: a layer with others inside leaves that to them.
+    # Whether integers and bools among the inputs of the signature stay what they are. Else they become float32 before
+    # `forward`, as bytes of images and columns of counts must. None, for classes of one's own: a layer with others
+    # inside leaves that to them.
     integers: ClassVar[bool | None] = None
     merges: ClassVar[bool] = False  # whether it takes any number of inputs, all alike
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
-    # What checks, status and benchmarks run: (fields, inputs) each; an input is a shape (drawn from U(−2, 2)) or an array.
+    # What checks, status and benchmarks run: (fields, inputs) each;
+    # an input is a shape (drawn from U(−2, 2)) or an array.
     examples: ClassVar[list[tuple[dict[str, Any], list[Any]]]] = []
 
     def __init_subclass__(cls, **kw: Any) -> None:
@@ -106,16 +112,18 @@ class Layer(Configured):
     if not TYPE_CHECKING:  # else every attribute would count as there
 
         def __getattr__(self, name: str) -> Any:
-            waits = vars(self).get("built") is False
-            raise lacking(self, name, LAYER.get, "parameters are made when the sizes are known: call it once, or model.build(shape)." if waits else "")
+            waits = ("parameters are made when the sizes are known: call it once, or model.build(shape)."
+                     if vars(self).get("built") is False else "")
+            raise lacking(self, name, {**LAYER, "bias": waits}.get, waits)
 
     # --- what a layer states
     def setup(self, new: New) -> None:
         """Creates parameters (attributes made with `new`) once all sizes are known."""
 
     def forward(self, *inputs: Any) -> Any:
-        raise ConfigError(f"{type(self).__name__}: expected a method forward(self, x) with the formula of the layer; got a class without; "
-                          "write it with clnet.ops.")
+        raise ConfigError(
+            f"{type(self).__name__}: expected a method forward(self, x) with the formula of the layer; got a class "
+            "without; write it with clnet.ops.")
 
     # --- building
     def _unbound(self) -> list[str]:
@@ -135,7 +143,9 @@ class Layer(Configured):
         return self.built and bool(self.children() or any(isinstance(v, Variable) for v in vars(self).values()))
 
     def bind(self, *shapes: tuple[int, ...]) -> None:
-        """Binds the sizes that were left out to those of the input shapes. Raises ShapeError where they contradict a field."""
+        """Binds the sizes that were left out to those of the input shapes.
+        Raises ShapeError where they contradict a field.
+        """
         sides = [s.split() for s in self.signature.split("->")[0].split(",")]
         for k, (axes, shape) in enumerate(zip(sides, shapes, strict=False)):
             sizes = {a: n for a in axes if isinstance(n := self._size(a), (int, type(None)))}
@@ -146,7 +156,9 @@ class Layer(Configured):
                     vars(self)[axis] = n
         if not self.built:
             if missing := self._unbound():
-                raise ShapeError(f"{type(self).__name__}: expected an input, which binds {', '.join(missing)}; got none; pass an array.")
+                raise ShapeError(
+                    f"{type(self).__name__}: expected an input, which binds {', '.join(missing)}; got none; "
+                    "pass an array.")
             self._setup()
 
     def _size(self, axis: str) -> Any:
@@ -159,7 +171,8 @@ class Layer(Configured):
         for axis, n in paired(axes, shape) if fits(axes, {}, shape) else ():
             if sizes.get(axis) not in (None, n):
                 return ShapeError(f"{who}: {axis} is {sizes[axis]}; got {n} in {which} of shape {shape}; {hint}.")
-        return ShapeError(f"{who}: expected {which.removeprefix('an ')} axes ({', '.join(axes)}); got shape {shape}; {hint}.")
+        return ShapeError(
+            f"{who}: expected {which.removeprefix('an ')} axes ({', '.join(axes)}); got shape {shape}; {hint}.")
 
     # --- the trio
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -189,8 +202,11 @@ class Layer(Configured):
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Sizes bound and parameters made inside are taken back where it fails: the next call must not meet what a wrong input left."""
-        waiting, state = [(x, dict(vars(x))) for x in self.descend() if not x.built], init.generator().bit_generator.state
+        """Sizes bound and parameters made inside are taken back where it fails:
+        the next call must not meet what a wrong input left.
+        """
+        waiting = [(x, dict(vars(x))) for x in self.descend() if not x.built]
+        state = init.generator().bit_generator.state
         try:
             yield
         except BaseException:
@@ -207,7 +223,9 @@ class Layer(Configured):
         op, _, rest = str(error).partition(": ")
         if op in OPS:
             axes = self.signature.split("->")[0].split(",")[0].split()
-            hint = turned(axes, {a: None for a in axes if self._size(a) != ""}, shapes[0]) if shapes and isinstance(error, ShapeError) else ""
+            hint = ""
+            if shapes and isinstance(error, ShapeError):
+                hint = turned(axes, {a: None for a in axes if self._size(a) != ""}, shapes[0])
             error.args = (f"{type(self).__name__} ({op}): {rest}{f' Or {hint}.' if hint else ''}",)
 
     def _expect(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -216,24 +234,30 @@ class Layer(Configured):
         try:
             taken.bind(*inputs, **named)
         except TypeError as error:
-            raise ShapeError(f"{type(self).__name__}: expected inputs ({', '.join(map(str, taken.parameters))}); got {len(inputs)}"
-                             f"{' and ' + ', '.join(named) if named else ''}: {error}.") from None
+            raise ShapeError(
+                f"{type(self).__name__}: expected inputs ({', '.join(map(str, taken.parameters))}); got "
+                f"{len(inputs)}{' and ' + ', '.join(named) if named else ''}: {error}.") from None
 
     def _numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs, integers and bools of the signature's as float32 unless the layer, or one inside, takes them as they are."""
+        """The inputs, integers and bools of the signature's as float32 unless the layer, or one inside,
+        takes them as they are.
+        """
         count = len(inputs) if self.merges else self.signature.split("->")[0].count(",") + 1
         whole = [isinstance(x, Operators) and not is_float(x.dtype) for x in inputs[:count]]
         if not any(whole) or self.integers or (self.integers is None and self.children()):
             return inputs
         return (*(x.astype("float32") if w else x for x, w in zip(inputs, whole, strict=False)), *inputs[count:])
 
-    def backward(self, g: Any = None) -> Any:
+    def backward(self, g: TensorLike | Sequence[TensorLike] | None = None) -> Any:
         """Gradients of the last call: sets `grad` of every parameter, returns that of the input (a tuple for several).
 
-        g   cotangent of the output (of several outputs: a tuple, or that of the first); may be left out for a scalar output
+        g   cotangent of the output (of several outputs: a tuple, or that of the first); may be left out for a scalar
+            output
         """
         if getattr(self, "_called", None) is None:
-            raise ShapeError(f"{type(self).__name__}.backward: expected a call of the layer first; got none; call it, then backward(g).")
+            raise ShapeError(
+                f"{type(self).__name__}.backward: expected a call of the layer first; got none; "
+                "call it, then backward(g).")
         inputs, output = self._called
         sources = [x for x in inputs if isinstance(x, Tensor)]
         params = self.parameters()
@@ -260,7 +284,8 @@ class Layer(Configured):
         """Layers among the attributes (also in lists and dicts), by name."""
         found: dict[str, Layer] = {}
         for name, value in vars(self).items():
-            items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else [("", value)]
+            items = (value.items() if isinstance(value, dict)
+                     else enumerate(value) if isinstance(value, (list, tuple)) else [("", value)])
             for k, v in items:
                 if isinstance(v, Layer):
                     found[f"{name}.{k}" if k != "" else name] = v
@@ -271,13 +296,14 @@ class Layer(Configured):
         found = Variables()
         for name, value in vars(self).items():
             if isinstance(value, Variable):
-                found[prefix + (value.name or name)] = value
+                found[prefix + name] = value
         for name, child in self.children().items():
             for path, v in child.variables(f"{prefix}{name}.").items():
                 if not any(v is w for w in found.values()):
                     found[path] = v
         for path, v in found.items() if not prefix else ():
-            if not v.path.endswith(f".{path}"):  # a part of a model that is asked does not rename what the model has named
+            # a part of a model that is asked does not rename what the model has named
+            if not v.path.endswith(f".{path}"):
                 v.path = path
         return found
 
@@ -286,7 +312,9 @@ class Layer(Configured):
         return Parameters(v for v in self.variables().values() if isinstance(v, Parameter) and v.trainable)
 
     def auxiliary(self) -> list[Any]:
-        """Takes the scalars that layers add to the training loss: `aux_loss` of their last call, 0 from then on. `Trainer` adds them up."""
+        """Takes the scalars that layers add to the training loss: `aux_loss` of their last call, 0 from then on.
+        `Trainer` adds them up.
+        """
         found = [t for c in self.children().values() for t in c.auxiliary()]
         if isinstance(own := vars(self).get("aux_loss"), Operators):
             found.append(own)
@@ -308,25 +336,27 @@ class Layer(Configured):
         return self.train(False)
 
 
-def _paired(output: Any, g: Any) -> tuple[Any, Any]:
+def _paired(output: Tensor | Sequence[Tensor],
+            g: TensorLike | Sequence[TensorLike] | None) -> tuple[Tensor, TensorLike | None]:
     """One output and its cotangent; of several outputs with one each, Σ ⟨g, y⟩ and none."""
-    if not isinstance(output, (tuple, list)):
+    if isinstance(output, Tensor):
         return output, g
     if not isinstance(g, (tuple, list)):
         return output[0], g
-    total: Any = 0.0
-    for y, c in zip(output, g, strict=True):
-        total = total + (y * c).sum()
-    return total, None
+    first, *more = ((y * c).sum() for y, c in zip(output, g, strict=True))
+    return sum(more, first), None
 
 
-def _input(x: Any, who: str) -> Any:
-    """Arrays and frames enter as float32 where they are float64: a network computes in single precision unless told otherwise. Raises DataError."""
+def _input(x: object, who: str) -> Any:
+    """Arrays and frames enter as float32 where they are float64: a network computes in single precision unless told
+    otherwise. Raises DataError.
+    """
     if isinstance(x, Operators):
         return as_tensor(x)
     if isinstance(x, np.ndarray) and x.dtype.name in DTYPES:
         return tensor(x, "float32" if x.dtype == np.float64 else None)
-    if isinstance(x, (list, tuple, float, int, str, dict)) or hasattr(x, "__array__") or hasattr(x, "toarray"):
+    foreign = any(getattr(x, name, None) is not None for name in ("__array__", "toarray"))
+    if foreign or isinstance(x, (list, tuple, float, int, str, dict)):
         array = as_array(x, who)
         return tensor(array, "float32" if array.dtype == np.float64 else None)
     return x

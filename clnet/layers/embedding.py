@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import init
 from .. import ops as F
-from ..config import bound, field, fraction, positive
+from ..config.fields import bound, field, fraction, positive
+from ..core.spec import is_float
+from ..core.tensor import Tensor
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..ops.index import gather
-from ..spec import is_float
 from .base import Layer, New
 from .utility import Dropout
 
@@ -35,7 +34,9 @@ class Embedding(Layer):
 
     def validate(self) -> None:
         if (self.padding_idx or 0) >= self.num_embeddings:
-            raise ConfigError(f"Embedding(padding_idx={self.padding_idx}): expected a row below num_embeddings = {self.num_embeddings}.")
+            raise ConfigError(
+                f"Embedding(padding_idx={self.padding_idx}): expected a row below num_embeddings = "
+                f"{self.num_embeddings}.")
 
     def setup(self, new: New) -> None:
         table = init.normal((self.num_embeddings, self.embedding_dim))
@@ -43,7 +44,7 @@ class Embedding(Layer):
             table[self.padding_idx] = 0
         self.weight = new.value(table, role="embedding")
 
-    def forward(self, i: Any) -> Any:
+    def forward(self, i: Tensor) -> Tensor:
         if not i.dtype.startswith(("int", "uint")):
             raise DTypeError(f"Embedding: expected integer indices; got {i.dtype}; cast them.")
         self._check(i)
@@ -53,14 +54,16 @@ class Embedding(Layer):
         padding = F.reshape(F.equal(i, self.padding_idx), (*i.shape, 1))
         return F.where(padding, F.detach(rows), rows)
 
-    def _check(self, i: Any) -> None:
+    def _check(self, i: Tensor) -> None:
         """Raises DataError for indices known on the host that are no rows; on the device they give NaN."""
         if i.value is None:
             return
         bad = np.argwhere((i.value < 0) | (i.value >= self.num_embeddings))
         if len(bad):
             at = tuple(bad[0].tolist())
-            raise DataError(f"Embedding: expected indices in [0, {self.num_embeddings}); got {i.value[at]} at {at}; enlarge num_embeddings or mend the data.")
+            raise DataError(
+                f"Embedding: expected indices in [0, {self.num_embeddings}); got {i.value[at]} at {at}; "
+                "enlarge num_embeddings or mend the data.")
 
 
 class PositionalEncoding(Layer):
@@ -81,20 +84,24 @@ class PositionalEncoding(Layer):
 
     def setup(self, new: New) -> None:
         d = self.d_model or 0
-        self.pe = new.normal(self.max_len, d, std=0.02, role="embedding") if self.learned else new.buffer(init.sinusoids(self.max_len, d))
+        self.pe = (new.normal(self.max_len, d, std=0.02, role="embedding") if self.learned
+                   else new.buffer(init.sinusoids(self.max_len, d)))
         self.drop = Dropout(p=self.dropout)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if x.shape[-2] > self.max_len:
-            raise ShapeError(f"PositionalEncoding: expected at most max_len = {self.max_len} steps; got {x.shape[-2]} in an input of shape {x.shape}.")
+            raise ShapeError(
+                f"PositionalEncoding: expected at most max_len = {self.max_len} steps; got {x.shape[-2]} in an input "
+                f"of shape {x.shape}.")
         return self.drop(x + self.pe[: x.shape[-2]])
 
 
 class TimeEmbedding(Layer):
-    """y = W₂ · silu(W₁ · e + b₁) + b₂;  e = [sin(t wᵢ); cos(t wᵢ)], wᵢ = max_period^(−i / half), half = ⌊embedding_dim / 2⌋
+    """y = W₂ · silu(W₁ · e + b₁) + b₂;  e = [sin(t wᵢ); cos(t wᵢ)], wᵢ = max_period^(−i / half),
+    half = ⌊embedding_dim / 2⌋
 
-    t (N) or (N, 1), time steps, integers or floats; W₁ (output_dim, embedding_dim), W₂ (output_dim, output_dim), y (N, output_dim).
-    An odd embedding_dim leaves one 0 at the end of e.
+    t (N) or (N, 1), time steps, integers or floats; W₁ (output_dim, embedding_dim), W₂ (output_dim, output_dim),
+    y (N, output_dim). An odd embedding_dim leaves one 0 at the end of e.
     Paper: Ho, Jain, Abbeel 2020, arXiv:2006.11239.
     """
 
@@ -111,10 +118,10 @@ class TimeEmbedding(Layer):
     def setup(self, new: New) -> None:
         n, out = self.embedding_dim, self.output_dim
         self.periods = new.buffer(init.frequencies(n // 2, self.max_period))
-        self.w1, self.b1 = new.weight(out, n), new.weight(out, fan_in=n, role="bias")
-        self.w2, self.b2 = new.weight(out, out), new.weight(out, fan_in=out, role="bias")
+        self.w1, self.b1 = new.weight(out, n), new.bias(out, fan_in=n)
+        self.w2, self.b2 = new.weight(out, out), new.bias(out, fan_in=out)
 
-    def forward(self, t: Any) -> Any:
+    def forward(self, t: Tensor) -> Tensor:
         if t.shape not in ((t.size,), (t.size, 1)):
             raise ShapeError(f"TimeEmbedding: expected time steps (N) or (N, 1); got {t.shape}.")
         angle = F.reshape(t if is_float(t.dtype) else F.cast(t, "float32"), (-1, 1)) * self.periods

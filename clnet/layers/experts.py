@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops as F
-from ..config import bound, field
+from ..config.fields import bound, field
+from ..core.tensor import Tensor
 from ..errors import ConfigError
 from ..ops.activations import activation
 from ..ops.normalize import softmax
@@ -25,7 +26,8 @@ class Expert(Layer):
     aliases = ("expert",)
     layers: tuple[Child, ...] = field(doc="the layers in order", min_length=1)
     activation: Act = field(None, doc="name of the function applied last; None: identity")
-    examples = [(dict(layers=[{"type": "Dense", "out_features": 6, "activation": "relu"}, {"type": "Dense", "out_features": 3}]), [(3, 4)]),
+    examples = [(dict(layers=[{"type": "Dense", "out_features": 6, "activation": "relu"},
+                              {"type": "Dense", "out_features": 3}]), [(3, 4)]),
                 (dict(layers=[{"type": "Dense", "out_features": 3}], activation="tanh"), [(2, 3, 4)])]
 
     @classmethod
@@ -33,7 +35,7 @@ class Expert(Layer):
         """act(x W₁ᵀ + b₁) W₂ᵀ + b₂ of width d_hidden."""
         return cls(layers=[Dense(d_model, d_hidden, activation=activation), Dense(d_hidden, d_model)])
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = layer(x)
         return activation(self.activation)(x)
@@ -42,12 +44,13 @@ class Expert(Layer):
 class MixtureOfExperts(Layer):
     """y = act(Σₑ pₑ · Eₑ(x)), p = softmax(router(x)) over the top_k largest, 0 elsewhere
 
-    x (…, in_features), every expert (M, in_features) -> (M, out), y (…, out); leading axes are tokens. Of equal scores the lower number
-    wins. The choice is a constant: gradients flow through the kept p, the experts, and the auxiliary loss
+    x (…, in_features), every expert (M, in_features) -> (M, out), y (…, out); leading axes are tokens. Of equal scores
+    the lower number wins. The choice is a constant: gradients flow through the kept p, the experts, and the auxiliary
+    loss
         aux_loss = load_balance_weight · E · Σₑ fₑ Pₑ
-    with fₑ the share of choices that fell on e and Pₑ the mean of softmax(router(x))ₑ over the tokens. `Trainer` adds it to the loss;
-    own loops find it as the attribute `aux_loss` after a call. The choice is made on the device: shapes are fixed, so every expert
-    computes a row for every token, zeros for those it was not chosen for.
+    with fₑ the share of choices that fell on e and Pₑ the mean of softmax(router(x))ₑ over the tokens. `Trainer` adds
+    it to the loss; own loops find it as the attribute `aux_loss` after a call. The choice is made on the device: shapes
+    are fixed, so every expert computes a row for every token, zeros for those it was not chosen for.
     Paper: Shazeer et al. 2017, arXiv:1701.06538; auxiliary loss: Fedus, Zoph, Shazeer 2021, arXiv:2101.03961.
     """
 
@@ -61,18 +64,19 @@ class MixtureOfExperts(Layer):
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     signature = "... in_features -> ... out"
     examples = [(dict(experts=[{"type": "Dense", "out_features": 3}] * 3, in_features=4, top_k=2), [(5, 4)]),
-                (dict(experts=[{"type": "Dense", "out_features": 3, "activation": "tanh"}] * 2, load_balance_weight=0.1, activation="relu",
-                      router={"type": "Dense", "out_features": 2}), [(2, 3, 4)])]
+                (dict(experts=[{"type": "Dense", "out_features": 3, "activation": "tanh"}] * 2, load_balance_weight=0.1,
+                      activation="relu", router={"type": "Dense", "out_features": 2}), [(2, 3, 4)])]
 
     def validate(self) -> None:
         self.aux_loss: Any = 0.0
         if self.top_k > len(self.experts):
-            raise ConfigError(f"MixtureOfExperts(top_k={self.top_k}): expected at most the number of experts, {len(self.experts)}.")
+            raise ConfigError(
+                f"MixtureOfExperts(top_k={self.top_k}): expected at most the number of experts, {len(self.experts)}.")
 
     def setup(self, new: New) -> None:
         self.gate = Dense(self.in_features, len(self.experts), bias=False) if self.router is None else None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         tokens = F.reshape(x, (-1, x.shape[-1]))
         scores = (self.gate or self.router)(tokens)  # type: ignore[misc]
         chosen = self._chosen(scores)
@@ -86,7 +90,7 @@ class MixtureOfExperts(Layer):
             y = y + p[:, e : e + 1] * (value if mine is None else F.where(mine, value, 0.0))
         return activation(self.activation)(F.reshape(y, (*x.shape[:-1], y.shape[-1])))
 
-    def _chosen(self, scores: Any) -> Any:
+    def _chosen(self, scores: Tensor) -> Tensor | None:
         """(M, E) bool: fewer than top_k experts beat this one. None where all are chosen."""
         count = len(self.experts)
         if self.top_k in (0, count):
@@ -97,7 +101,7 @@ class MixtureOfExperts(Layer):
         beats = (other > mine) | (F.equal(other, mine) & earlier)
         return F.sum(F.cast(beats, "int32"), -1) < self.top_k
 
-    def _balance(self, scores: Any, chosen: Any) -> Any:
+    def _balance(self, scores: Tensor, chosen: Tensor | None) -> Tensor:
         count = len(self.experts)
         share = F.mean(softmax(scores), 0)
         if chosen is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, NonNegativeInt, PositiveInt
 
@@ -11,26 +11,31 @@ from ..errors import ConfigError
 from ..ops.activations import activation
 from .base import Layer
 
+Activation: TypeAlias = str | Callable[..., Any] | None
 
-def _known(name: Any) -> Any:
+
+def _known(name: Activation) -> Activation:
     if isinstance(name, type):
-        raise ConfigError(f"activation: expected a name or a function of a tensor; got the class {name.__name__}; call it: {name.__name__}(...).")
+        raise ConfigError(
+            f"activation: expected a name or a function of a tensor; got the class {name.__name__}; call it: "
+            f"{name.__name__}(...).")
     activation(name)
     return name
 
 
-def _built(value: Any) -> Any:
+def _built(value: object) -> object:
     return Layer.from_config(value) if isinstance(value, dict) else value
 
 
 # An activation: a registered name, a function of a tensor, or None (identity). Unknown names raise ConfigError here.
-Act = Annotated[str | Callable[..., Any] | None, AfterValidator(_known)]
+Act = Annotated[Activation, AfterValidator(_known)]
 
 # A length along every spatial axis, or one for each.
 Size = PositiveInt | tuple[PositiveInt, ...]
 Amount = NonNegativeInt | tuple[NonNegativeInt, ...]
 # Amounts at both sides: a number, one per axis, (low, high) per axis, "same" or "valid".
-Padding = NonNegativeInt | Literal["same", "valid"] | tuple[NonNegativeInt, ...] | tuple[tuple[NonNegativeInt, NonNegativeInt], ...]
+Padding = (NonNegativeInt | Literal["same", "valid"] | tuple[NonNegativeInt, ...]
+           | tuple[tuple[NonNegativeInt, NonNegativeInt], ...])
 
 # A layer, given as one or as its configuration; several run one after the other.
 Child = Annotated[Layer, BeforeValidator(_built)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..arguments import per_axis
-from ..config import choice, field
+from ..config.fields import choice, field
+from ..core.arguments import per_axis
+from ..core.tensor import Tensor
 from ..ops.pool import avg_pool, global_pool, max_pool, max_pool_indices
 from ..ops.resize import adaptive_avg_pool
 from .base import Layer
@@ -33,9 +34,10 @@ class _MaxPool(_Pool):
 
     dilation: Size = field(1, doc="distance between the elements of a window")
     ceil_mode: bool = field(False, doc="whether a last, partial window counts")
-    return_indices: bool = field(False, doc="whether the place of each maximum is returned too, row-major among the positions of x")
+    return_indices: bool = field(
+        False, doc="whether the place of each maximum is returned too, row-major among the positions of x")
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         how = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
         return (max_pool(x, *how), max_pool_indices(x, *how)) if self.return_indices else max_pool(x, *how)
 
@@ -49,7 +51,8 @@ class MaxPool2d(_MaxPool):
     spec_name = "MaxPoolingLayer"
     aliases = ("MaxPooling", "MaxPooling2D", "MaxPool2D", "max_pool2d")
     signature = IMAGE
-    examples = [(dict(kernel_size=2), [(2, 3, 6, 5)]), (dict(kernel_size=3, stride=2, padding=1, ceil_mode=True), [(1, 2, 6, 7)])]
+    examples = [(dict(kernel_size=2), [(2, 3, 6, 5)]),
+                (dict(kernel_size=3, stride=2, padding=1, ceil_mode=True), [(1, 2, 6, 7)])]
 
 
 class MaxPool3d(_MaxPool):
@@ -76,9 +79,10 @@ class AvgPool2d(_Pool):
     ceil_mode: bool = field(False, doc="whether a last, partial window counts")
     count_include_pad: bool = field(True, doc="whether padding counts in the mean")
     signature = IMAGE
-    examples = [(dict(kernel_size=2), [(2, 3, 6, 5)]), (dict(kernel_size=3, stride=2, padding=1, count_include_pad=False), [(1, 2, 6, 7)])]
+    examples = [(dict(kernel_size=2), [(2, 3, 6, 5)]),
+                (dict(kernel_size=3, stride=2, padding=1, count_include_pad=False), [(1, 2, 6, 7)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return avg_pool(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
@@ -94,7 +98,7 @@ class Pool2d(_Pool):
     signature = IMAGE
     examples = [(dict(kernel_size=2), [(2, 3, 6, 5)]), (dict(kernel_size=2, mode="avg"), [(2, 3, 6, 5)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return (max_pool if self.mode == "max" else avg_pool)(x, self.kernel_size, self.stride, self.padding)
 
 
@@ -110,9 +114,10 @@ class GlobalPool(Layer):
     mode: str = choice("avg", ("avg", "max", "sum"), doc="what the positions come to")
     keepdims: bool = field(False, doc="whether axes of size 1 stay")
     signature = "N C ... -> N C"
-    examples = [({}, [(2, 3, 6, 5)]), (dict(mode="max", keepdims=True), [(2, 3, 7)]), (dict(mode="sum"), [(2, 3, 6, 5)])]
+    examples = [({}, [(2, 3, 6, 5)]), (dict(mode="max", keepdims=True), [(2, 3, 7)]),
+                (dict(mode="sum"), [(2, 3, 6, 5)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return global_pool(x, self.mode, self.keepdims)
 
 
@@ -131,5 +136,5 @@ class AdaptiveAvgPool2d(Layer):
     def validate(self) -> None:
         per_axis("AdaptiveAvgPool2d", "output_size", self.output_size, 2, 1)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return adaptive_avg_pool(x, self.output_size)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import ops as F
-from ..config import bound, field, positive
+from ..config.fields import bound, field, positive
+from ..core.tensor import Operators, Tensor
 from ..ops.activations import activation
 from .base import Layer, New
 from .convolution import Conv2d
@@ -28,7 +29,7 @@ def shortcut(c: int, out: int, stride: int) -> tuple[Layer, ...]:
     return conv_norm(c, out, 1, stride) if stride != 1 or c != out else ()
 
 
-def through(layers: Iterable[Layer], x: Any) -> Any:
+def through(layers: Iterable[Layer], x: Tensor) -> Tensor:
     """One after the other."""
     for layer in layers:
         x = layer(x)
@@ -49,7 +50,8 @@ class BasicBlock(Layer):
     stride: int = positive(1, doc="distance between windows of the first convolution")
     zero_init_residual: bool = field(True, doc="whether the last scale starts at 0, so that the block starts as s")
     signature = IMAGE
-    examples = [(dict(in_channels=2, out_channels=3, stride=2, zero_init_residual=False), [(2, 2, 4, 5)]), (dict(out_channels=2), [(2, 2, 3, 4)])]
+    examples = [(dict(in_channels=2, out_channels=3, stride=2, zero_init_residual=False), [(2, 2, 4, 5)]),
+                (dict(out_channels=2), [(2, 2, 3, 4)])]
 
     def setup(self, new: New) -> None:
         c, out = self.in_channels or 0, self.out_channels
@@ -59,15 +61,17 @@ class BasicBlock(Layer):
         if self.zero_init_residual:
             self.bn2.weight = new.zeros(out, role="normalization")
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         return F.relu(y + through(self.downsample, x))
 
 
 class BottleneckBlock(Layer):
-    """y = relu(BN₃(W₃ ∗ relu(BN₂(W₂ ∗ relu(BN₁(W₁ ∗ x))))) + s(x)), W₂ with the stride; s(x) = x, or BN(W₄ ∗ x) where the shape changes
+    """y = relu(BN₃(W₃ ∗ relu(BN₂(W₂ ∗ relu(BN₁(W₁ ∗ x))))) + s(x)), W₂ with the stride;
+    s(x) = x, or BN(W₄ ∗ x) where the shape changes
 
-    x (N, in_channels, H, W), W₁ 1×1 to base_channels, W₂ 3×3, W₃ 1×1 to e = expansion · base_channels, y (N, e, ⌈H / stride⌉, ⌈W / stride⌉).
+    x (N, in_channels, H, W), W₁ 1×1 to base_channels, W₂ 3×3, W₃ 1×1 to e = expansion · base_channels,
+    y (N, e, ⌈H / stride⌉, ⌈W / stride⌉).
     Paper: He, Zhang, Ren, Sun 2016, arXiv:1512.03385.
     """
 
@@ -91,7 +95,7 @@ class BottleneckBlock(Layer):
         if self.zero_init_residual:
             self.bn3.weight = new.zeros(out, role="normalization")
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
         return F.relu(self.bn3(self.conv3(y)) + through(self.downsample, x))
 
@@ -111,15 +115,16 @@ class SqueezeExcitation(Layer):
     activation: Act = field("relu", doc="name of the function between the maps")
     gate_activation: Act = field("sigmoid", doc="name of the function that makes the gate")
     signature = "N channels ... -> N channels ..."
-    examples = [(dict(channels=4, reduction=2), [(2, 4, 3, 5)]), (dict(activation="tanh", gate_activation="tanh"), [(3, 5)])]
+    examples = [(dict(channels=4, reduction=2), [(2, 4, 3, 5)]),
+                (dict(activation="tanh", gate_activation="tanh"), [(3, 5)])]
 
     def setup(self, new: New) -> None:
         c = self.channels or 0
         few = max(1, c // self.reduction)
-        self.w1, self.b1 = new.weight(few, c), new.weight(few, fan_in=c, role="bias")
-        self.w2, self.b2 = new.weight(c, few), new.weight(c, fan_in=few, role="bias")
+        self.w1, self.b1 = new.weight(few, c), new.bias(few, fan_in=c)
+        self.w2, self.b2 = new.weight(c, few), new.bias(c, fan_in=few)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         m = F.mean(x, tuple(range(2, x.ndim))) if x.ndim > 2 else x
         hidden = activation(self.activation)(F.linear(m, self.w1, self.b1))
         gate = activation(self.gate_activation)(F.linear(hidden, self.w2, self.b2))
@@ -129,8 +134,9 @@ class SqueezeExcitation(Layer):
 class InvertedResidual(Layer):
     """y = x + z where stride is 1 and the channels stay, else z;  z = BN(W₃ ∗ SE(act(BN(W₂ ∗ act(BN(W₁ ∗ x))))))
 
-    x (N, in_channels, H, W), W₁ 1×1 to expansion · in_channels (not there if expansion is 1), W₂ one kernel for every channel, with the stride,
-    SE a SqueezeExcitation (use_se), W₃ 1×1 to out_channels, y (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉).
+    x (N, in_channels, H, W), W₁ 1×1 to expansion · in_channels (not there if expansion is 1),
+    W₂ one kernel for every channel, with the stride, SE a SqueezeExcitation (use_se), W₃ 1×1 to out_channels,
+    y (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉).
     Paper: Sandler et al. 2018, arXiv:1801.04381; Howard et al. 2019, arXiv:1905.02244.
     """
 
@@ -147,7 +153,8 @@ class InvertedResidual(Layer):
     activation: Act = field("relu6", doc="name of the function after the first two normalisations")
     signature = IMAGE
     examples = [(dict(in_channels=2, out_channels=2, expansion=2), [(2, 2, 3, 4)]),
-                (dict(out_channels=3, stride=2, expansion=1, kernel_size=5, use_se=True, se_ratio=2, activation="hard_swish"), [(2, 4, 4, 5)])]
+                (dict(out_channels=3, stride=2, expansion=1, kernel_size=5, use_se=True, se_ratio=2,
+                      activation="hard_swish"), [(2, 4, 4, 5)])]
 
     def setup(self, new: New) -> None:
         c = self.in_channels or 0
@@ -158,7 +165,7 @@ class InvertedResidual(Layer):
         self.conv |= {str(len(parts) + j): layer for j, layer in enumerate(conv_norm(inner, self.out_channels))}
         self.se = SqueezeExcitation(inner, self.se_ratio) if self.use_se else None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         layers, act = list(self.conv.values()), activation(self.activation)
         *inside, last, norm = layers
         y = x
@@ -169,10 +176,12 @@ class InvertedResidual(Layer):
 
 
 class RepConv2d(Layer):
-    """y = act(BN₃(W₃ ∗ x) + BN₁(W₁ ∗ x) + BN(x)), the last where the shape stays; in evaluation one convolution: act(b + W ∗ x)
+    """y = act(BN₃(W₃ ∗ x) + BN₁(W₁ ∗ x) + BN(x)), the last where the shape stays;
+    in evaluation one convolution: act(b + W ∗ x)
 
-    x (N, in_channels, H, W), W₃ 3×3 and W₁ 1×1 (out_channels, in_channels / groups), y (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉). With
-    s = γ / √(σ² + ε) of each branch W = Σ s · W_branch, b = Σ β − s μ; the last branch's W is the identity.
+    x (N, in_channels, H, W), W₃ 3×3 and W₁ 1×1 (out_channels, in_channels / groups),
+    y (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉). With s = γ / √(σ² + ε) of each branch W = Σ s · W_branch,
+    b = Σ β − s μ; the last branch's W is the identity.
     Paper: Ding et al. 2021, arXiv:2101.03697.
     """
 
@@ -185,7 +194,8 @@ class RepConv2d(Layer):
     groups: int = positive(1, doc="groups of channels that do not mix")
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     signature = IMAGE
-    examples = [(dict(in_channels=4, out_channels=4, groups=2), [(2, 4, 3, 4)]), (dict(out_channels=3, stride=2, activation="tanh"), [(2, 2, 4, 3)])]
+    examples = [(dict(in_channels=4, out_channels=4, groups=2), [(2, 4, 3, 4)]),
+                (dict(out_channels=3, stride=2, activation="tanh"), [(2, 2, 4, 3)])]
 
     def setup(self, new: New) -> None:
         c, out = self.in_channels or 0, self.out_channels
@@ -193,7 +203,7 @@ class RepConv2d(Layer):
         self.conv1, self.bn1 = conv_norm(c, out, 1, self.stride, self.groups)
         self.bn = BatchNorm(c) if self.stride == 1 and c == out else None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             weight, bias = self.fused()
             return activation(self.activation)(F.conv(x, weight, bias, self.stride, 1, groups=self.groups))
@@ -208,14 +218,16 @@ class RepConv2d(Layer):
             out, c = w1.shape[:2]
             own = F.equal(F.reshape(F.arange(n=out, dtype="int32") % c, (out, 1)), F.arange(n=c, dtype="int32"))
             branches.append((_centred(F.reshape(F.cast(own, w1.dtype), w1.shape)), self.bn))
-        weight, bias = 0.0, 0.0
+        weight: Tensor | float = 0.0
+        bias: Tensor | float = 0.0
         for w, norm in branches:
+            assert norm.weight is not None and norm.bias is not None
             scale = norm.weight * F.rsqrt(norm.running_var + norm.eps)
             weight, bias = weight + w * F.reshape(scale, (-1, 1, 1, 1)), bias + (norm.bias - norm.running_mean * scale)
         return weight, bias
 
 
-def _centred(w: Any) -> Any:
+def _centred(w: Operators) -> Tensor:
     """A 1×1 kernel in the middle of a 3×3 one."""
     return F.pad(w, (0, 0, 1, 1), (0, 0, 1, 1))
 
@@ -243,9 +255,9 @@ class ResidualDenseBlock(Layer):
         for conv in self.convs:
             shape = conv.weight.shape
             conv.weight = new.normal(*shape, std=0.1 * math.sqrt(2 / math.prod(shape[1:])))
-            conv.offset = new.zeros(shape[0], name="bias")
+            conv.bias = new.zeros(shape[0])
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         known = [x]
         for conv in self.convs[:-1]:
             known.append(F.leaky_relu(conv(F.concat(known, 1)), self.negative_slope))
@@ -267,5 +279,5 @@ class RRDB(ResidualDenseBlock):
         own = (self.num_features, self.growth_channels, self.residual_scale, self.negative_slope)
         self.rdb = [ResidualDenseBlock(*own) for _ in range(3)]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return x + self.residual_scale * through(self.rdb, x)

@@ -1,4 +1,6 @@
-"""What was probably wrong with an input that does not fit a layer's signature, and how to write it: guessed in this one place for all layers."""
+"""What was probably wrong with an input that does not fit a layer's signature, and how to write it:
+guessed in this one place for all layers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def paired(axes: Sequence[str], shape: Shape) -> list[tuple[str, int]]:
 
 
 def way_out(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) -> str:
-    """`images have no axis for channels: write x[:, None]`: the smallest change after which the shape fits; "" where none is known.
+    """`images have no axis for channels: write x[:, None]`: the smallest change after which the shape fits;
+    "" where none is known.
 
     axes    of the input in the layer's signature
     sizes   of the axes that are fields of the layer, None where the first call is to bind them
@@ -54,7 +57,8 @@ def _fewer(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) -
     short = len(shape) + 1 == len(axes) if "..." not in axes else len(shape) == 1
     if not short:
         if len(shape) + 2 == len(axes) and field == 1 and sizes[axes[1]] in (None, 1):
-            found.append(("one sample has axes for the batch and for the channels too: write x[None, None]", (1, 1, *shape)))
+            found.append(("one sample has axes for the batch and for the channels too: write x[None, None]",
+                          (1, 1, *shape)))
         return found
     if field is not None and sizes[axes[field]] in (None, 1):
         last = field == len(axes) - 1
@@ -70,7 +74,8 @@ def _same(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) ->
     """For axes enough, in another order or not merged."""
     found: list[tuple[str, Shape]] = []
     if len(axes) > 2 and axes[1] in sizes and len(shape) > 2:
-        found.append(("channels come before the places: write np.moveaxis(x, -1, 1)", (shape[0], shape[-1], *shape[1:-1])))
+        found.append(("channels come before the places: write np.moveaxis(x, -1, 1)",
+                      (shape[0], shape[-1], *shape[1:-1])))
     if len(axes) == 3 and axes[2] in sizes and len(shape) == 3:
         found.append(("features come after the steps: write np.swapaxes(x, 1, 2)", (shape[0], shape[2], shape[1])))
     if axes[0] == "..." and len(axes) == 2 and len(shape) > 2:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..config import choice, field, fraction, positive
+from ..config.fields import choice, field, fraction, positive
+from ..core.tensor import Tensor
 from ..errors import ConfigError, ShapeError
 from ..ops.activations import activation
 from ..ops.custom import custom_gradient
+from ..ops.draws import bernoulli, normal
 from ..ops.normalize import log_softmax, softmax
-from ..ops.random import bernoulli, normal
 from .base import Layer
 from .fields import Act
 
@@ -23,37 +24,41 @@ from .fields import Act
 _STEPS = np.array([[[0, 0], [1, 2], [0, 3]], [[-1, -1], [0, 0], [-1, 4]]], np.int32)
 
 
-def _clipped(x: Any) -> Any:
+def _clipped(x: Tensor) -> Tensor:
     return F.clip(x, -0.5, 0.5)
 
 
-def _straight(x: Any, g: Any) -> Any:
+def _straight(x: Tensor, g: Tensor) -> Tensor:
     return F.where(F.abs(x) <= 0.5, g, 0.0)
 
 
 class Activation(Layer):
     """y = f(x), f of the given name
 
-    x and y of any shape. `params` are f's own: slope (leaky_relu), alpha (elu, celu), axis and temperature (softmax), axis (log_softmax).
+    x and y of any shape. `params` are f's own: slope (leaky_relu), alpha (elu, celu),
+    axis and temperature (softmax), axis (log_softmax).
     """
 
     spec_name = "ActivationLayer"
     aliases = ("activation",)
     name: Act = field(doc="name of the function, or the function")
     params: dict[str, float] | None = field(None, doc="parameters of the function by name")
-    examples = [(dict(name="relu"), [(3, 7)]), (dict(name="gelu"), [(3, 7)]), (dict(name="leaky_relu", params={"slope": 0.2}), [(3, 7)]),
+    examples = [(dict(name="relu"), [(3, 7)]), (dict(name="gelu"), [(3, 7)]),
+                (dict(name="leaky_relu", params={"slope": 0.2}), [(3, 7)]),
                 (dict(name="softmax", params={"temperature": 2.0}), [(3, 7)])]
 
     def validate(self) -> None:
         known = list(inspect.signature(self._function()).parameters)[1:] if self.params else []
         if unknown := [p for p in self.params or {} if p not in known]:
-            raise ConfigError(f"Activation(name={self.name!r}): expected params among {', '.join(known) or 'none'}; got {', '.join(unknown)}.")
+            raise ConfigError(
+                f"Activation(name={self.name!r}): expected params among {', '.join(known) or 'none'}; got "
+                f"{', '.join(unknown)}.")
 
     def _function(self) -> Any:
         with_axis = {"softmax": softmax, "log_softmax": log_softmax}
         return with_axis[self.name] if self.name in with_axis else activation(self.name)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         whole = {k: int(v) if k == "axis" else v for k, v in (self.params or {}).items()}
         return self._function()(x, **whole)
 
@@ -61,7 +66,8 @@ class Activation(Layer):
 class Softmax(Layer):
     """y = e^(x/T) / Σ e^(x/T)
 
-    x and y of one shape. Variants: "standard" (T = 1), "temperature", "grid" (the last axis is rows × cols, each row its own softmax),
+    x and y of one shape. Variants: "standard" (T = 1), "temperature",
+    "grid" (the last axis is rows × cols, each row its own softmax),
     "masked" (only where the mask is True, 0 elsewhere; the mask is a field or a second input).
     """
 
@@ -73,17 +79,21 @@ class Softmax(Layer):
     rows: int | None = field(None, doc="rows of the grid", gt=0)
     cols: int | None = field(None, doc="columns of the grid", gt=0)
     mask: tuple[bool, ...] | None = field(None, doc="which elements of the axis take part")
-    examples = [({}, [(3, 7)]), (dict(variant="temperature", temperature=0.5), [(3, 7)]), (dict(variant="grid", rows=2, cols=3), [(3, 6)]),
+    examples = [({}, [(3, 7)]), (dict(variant="temperature", temperature=0.5), [(3, 7)]),
+                (dict(variant="grid", rows=2, cols=3), [(3, 6)]),
                 (dict(variant="masked", mask=(True, False, True, True, False, True, True)), [(3, 7)])]
 
     def validate(self) -> None:
         if self.variant == "grid" and not (self.rows and self.cols):
             raise ConfigError("Softmax(variant='grid'): expected rows and cols; got none; pass both.")
         if self.mask is not None and self.variant != "masked":
-            raise ConfigError(f"Softmax(variant={self.variant!r}): expected a mask in variant 'masked' alone; got one; pass variant='masked'.")
+            raise ConfigError(
+                f"Softmax(variant={self.variant!r}): expected a mask in variant 'masked' alone; got one; "
+                "pass variant='masked'.")
 
-    def forward(self, x: Any, mask: Any = None) -> Any:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         if self.variant == "grid":
+            assert self.rows is not None and self.cols is not None  # as validate saw to
             grid = F.reshape(x, (*x.shape[:-1], self.rows, self.cols))
             return F.reshape(softmax(grid, -1, self.temperature), x.shape)
         if self.variant == "masked" and mask is None:
@@ -105,7 +115,7 @@ class Dropout(Layer):
     p: float = fraction(0.5, doc="probability that an element is dropped")
     examples = [({}, [(4, 9)]), (dict(p=0.2), [(2, 3, 5)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
         keep = bernoulli(1 - self.p, x.shape, self.random.key, self.random.advance())
@@ -125,7 +135,7 @@ class GaussianNoise(Layer):
     mean: float = field(0.0, doc="mean of the noise")
     examples = [({}, [(4, 9)]), (dict(std=0.5, mean=-0.2), [(2, 3, 5)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
         return x + normal(x.shape, self.random.key, self.random.advance(), self.mean, self.std, x.dtype)
@@ -147,7 +157,7 @@ class Masking(Layer):
     def validate(self) -> None:
         self.mask: Any = None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         kept = F.not_equal(x, self.mask_value)
         if self.per_element:
             return F.where(kept, x, 0)
@@ -168,7 +178,7 @@ class Mean(Layer):
     keepdims: bool = field(False, doc="whether the axes stay, with size 1")
     examples = [(dict(axis=1), [(2, 3, 4)]), (dict(axis=(0, -1), keepdims=True), [(2, 3, 4)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return F.mean(x, self.axis, self.keepdims)
 
 
@@ -184,15 +194,15 @@ class LogVariance(Layer):
     keepdims: bool = field(False, doc="whether the axes stay, with size 1")
     examples = [(dict(axis=-1), [(2, 3, 4)]), (dict(axis=(0, 2), eps=1e-3, keepdims=True), [(2, 3, 4)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return F.log(F.var(x, self.axis, self.keepdims) + self.eps)
 
 
 class Lambda(Layer):
     """y = fn(x), with dx = backward_fn(x, g) where one is given
 
-    fn and backward_fn are functions of tensors, written in ops; without backward_fn the gradient is derived. A function has no JSON:
-    only a layer whose fn is a registered name can be stored.
+    fn and backward_fn are functions of tensors, written in ops; without backward_fn the gradient is derived. A function
+    has no JSON: only a layer whose fn is a registered name can be stored.
     Raises ShapeError where y is not (N, *output_shape), ConfigError when it is stored.
     """
 
@@ -206,11 +216,12 @@ class Lambda(Layer):
     def config(self) -> dict[str, Any]:
         for name in ("fn", "backward_fn"):
             if callable(value := getattr(self, name)):
-                raise ConfigError(f"Lambda({name}={getattr(value, '__name__', value)}): expected something that can be stored; got a function, which "
-                                  "has no JSON; make it a Layer class of its own, or name an activation.")
+                raise ConfigError(
+                    f"Lambda({name}={getattr(value, '__name__', value)}): expected something that can be stored; got a "
+                    "function, which has no JSON; make it a Layer class of its own, or name an activation.")
         return super().config()
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         function = activation(self.fn)
         y = function(x) if self.backward_fn is None else custom_gradient(x, function, self.backward_fn)
         if self.output_shape is not None and y.shape[1:] != self.output_shape:
@@ -231,10 +242,12 @@ class Flatten(Layer):
     end_dim: int = field(-1, doc="last axis that is merged")
     examples = [({}, [(2, 3, 4, 2)]), (dict(start_dim=0, end_dim=1), [(2, 3, 4)])]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         a, b = (d % x.ndim if -x.ndim <= d < x.ndim else x.ndim for d in (self.start_dim, self.end_dim))
         if max(a, b) >= x.ndim or a > b:
-            raise ShapeError(f"Flatten: expected axes {self.start_dim} to {self.end_dim} in an input of shape {x.shape}; choose others.")
+            raise ShapeError(
+                f"Flatten: expected axes {self.start_dim} to {self.end_dim} in an input of shape {x.shape}; "
+                "choose others.")
         return F.reshape(x, (*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
 
 
@@ -254,7 +267,7 @@ class Reshape(Layer):
         if any(n < -1 for n in self.shape) or self.shape.count(-1) > 1:
             raise ConfigError(f"Reshape(shape={self.shape}): expected sizes of at least 0, and -1 at most once.")
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return F.reshape(x, (x.shape[0], *self.shape))
 
 
@@ -270,7 +283,7 @@ class Add(Layer):
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [({}, [(3, 7), (3, 7)]), (dict(activation="relu"), [(2, 3, 5), (5,), (3, 1)])]
 
-    def forward(self, x: Any, *others: Any) -> Any:
+    def forward(self, x: Tensor, *others: Any) -> Tensor:
         for other in others:
             x = x + other
         return activation(self.activation)(x)
@@ -288,7 +301,7 @@ class Multiply(Layer):
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     examples = [({}, [(3, 7), (3, 7)]), (dict(activation="tanh"), [(2, 3, 5), (5,), (3, 1)])]
 
-    def forward(self, x: Any, *others: Any) -> Any:
+    def forward(self, x: Tensor, *others: Any) -> Tensor:
         for other in others:
             x = x * other
         return activation(self.activation)(x)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import ops as F
-from ..autocast import wide
-from ..autodiff import gradients
-from ..config import Configured, choice
+from ..config.fields import Configured, choice
+from ..core.autocast import wide
+from ..core.autodiff import gradients
+from ..core.precision import autocast, stored_dtype
+from ..core.spec import is_float
+from ..core.state import Parameter
+from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, tensor
 from ..errors import ConfigError, DataError, ShapeError
 from ..layers.base import Layer, no_tape
-from ..precision import autocast, stored_dtype
-from ..spec import is_float
-from ..state import Parameter
-from ..tensor import Operators, Tensor, as_tensor, tensor
 from .reading import ACTIVATION, out_of_range, probable, reading, slip
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -28,28 +28,32 @@ FLOOR = -100.0  # what ln 0 counts as
 class Loss(Configured):
     """Base of losses. `loss(prediction, target)` is a scalar, or with reduction="none" one value per element or sample.
 
-    `sample_weight`, of the first axes of the values (usually one number a sample), multiplies them; the mean divides by the sum of the
-    weights, so that a sample of weight 2 is the sample twice and one of weight 0 is left out.
+    `sample_weight`, of the first axes of the values (usually one number a sample), multiplies them; the mean divides by
+    the sum of the weights, so that a sample of weight 2 is the sample twice and one of weight 0 is left out.
     """
 
-    per: ClassVar[str] = "element"  # what the mean runs over: "element", "sample" (samples sum over their other axes), "whole" (it is one number)
+    # what the mean runs over: "element", "sample" (samples sum over their other axes), "whole" (it is one number)
+    per: ClassVar[str] = "element"
     paper: ClassVar[str] = ""
-    inputs: ClassVar[tuple[str, ...]] = ("prediction", "target")  # what is called with; those in `optional` may be left out
+    # what is called with; those in `optional` may be left out
+    inputs: ClassVar[tuple[str, ...]] = ("prediction", "target")
     optional: ClassVar[tuple[str, ...]] = ()
     differentiated: ClassVar[int] = 1  # how many of the inputs, the first ones, value_and_grad differentiates by
-    # What checks, status and benchmarks run: (fields, prediction, target, ...) each; a shape (drawn from U(−2, 2)), an array, or the
-    # configuration of a layer.
+    # What checks, status and benchmarks run: (fields, prediction, target, ...) each; a shape (drawn from U(−2, 2)), an
+    # array, or the configuration of a layer.
     examples: ClassVar[list[tuple[Any, ...]]] = [({}, (4, 5), (4, 5))]
-    reads: ClassVar[str] = ""  # what a prediction is: a word of clnet.losses.reading, whence default metrics, range and predict_proba; "": not said
-    labels: ClassVar[bool] = False  # whether integers beside the prediction are class numbers or lengths; else they count as numbers
+    # what a prediction is, a word of clnet.losses.reading, whence default metrics, range, predict_proba; "": not said
+    reads: ClassVar[str] = ""
+    # whether integers beside the prediction are class numbers or lengths; else they count as numbers
+    labels: ClassVar[bool] = False
     reduction: str = choice("mean", REDUCTIONS, doc="mean, sum or none")
 
     # --- what a loss states
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Values before the reduction, from all inputs."""
         raise NotImplementedError(f"{type(self).__name__}.formula")
 
-    def scores(self, prediction: Any) -> Any:
+    def scores(self, prediction: Tensor) -> Tensor:
         """The prediction as its `reads` says it, where it may come in other forms too."""
         return prediction
 
@@ -57,13 +61,15 @@ class Loss(Configured):
         """Raises ShapeError unless shapes are equal; losses with labels or more inputs override it."""
         same_shape(type(self).__name__, self.inputs, prediction, target)
 
-    def counts(self, *operands: Any) -> Any:
+    def counts(self, *operands: Any) -> Tensor | None:
         """How much each value counts in the mean, where that is not 1: class weights, samples to ignore."""
         return None
 
     def variables(self) -> dict[str, Parameter]:
-        """What is trained in the loss itself, by name; a Trainer gives it to the optimizer beside the model's, and keeps it in checkpoints."""
-        return {v.name or name: v for name, v in vars(self).items() if isinstance(v, Parameter)}
+        """What is trained in the loss itself, by name; a Trainer gives it to the optimizer beside the model's,
+        and keeps it in checkpoints.
+        """
+        return {name: v for name, v in vars(self).items() if isinstance(v, Parameter)}
 
     def fixed(self, name: str) -> bool:
         """Parameters were made of the fields of a loss's own; how its values are reduced may change."""
@@ -74,7 +80,7 @@ class Loss(Configured):
         return list(self.variables().values())
 
     # --- what is called
-    def __call__(self, *inputs: Any, sample_weight: Any = None) -> Tensor:
+    def __call__(self, *inputs: Any, sample_weight: TensorLike | None = None) -> Tensor:
         inputs = wide(inputs) if stored_dtype() else inputs  # mixed precision ends where the loss begins
         with autocast(None):
             operands = self.operands(*inputs)
@@ -84,11 +90,14 @@ class Loss(Configured):
             return self.reduce(values, _spread(type(self).__name__, sample_weight, values), *operands)
 
     def operands(self, *inputs: Any) -> tuple[Any, ...]:
-        """All as tensors in the prediction's precision (NumPy's float64 must not widen the loss), None for what was left out."""
+        """All as tensors in the prediction's precision (NumPy's float64 must not widen the loss),
+        None for what was left out.
+        """
         least = len(self.inputs) - len(self.optional)
         if not least <= len(inputs) <= len(self.inputs):
             may = f" (and maybe {', '.join(self.optional)})" if self.optional else ""
-            raise ShapeError(f"{type(self).__name__}: expected {', '.join(self.inputs[:least])}{may}; got {len(inputs)} inputs.")
+            raise ShapeError(
+                f"{type(self).__name__}: expected {', '.join(self.inputs[:least])}{may}; got {len(inputs)} inputs.")
         p = inputs[0] if isinstance(inputs[0], Operators) else tensor(inputs[0])
         p = as_tensor(p) if is_float(p.dtype) else as_tensor(p).astype("float32")
         rest = (None if x is None else self._beside(x, p.dtype) for x in inputs[1:])
@@ -104,30 +113,41 @@ class Loss(Configured):
             raise DataError(text)
         return operands
 
-    def _beside(self, x: Any, dtype: str) -> Tensor:
+    def _beside(self, x: TensorLike, dtype: str) -> Tensor:
         y = as_tensor(x) if isinstance(x, Operators) else _leaf(x, dtype, self.labels)
-        if self.labels and not is_float(y.dtype):  # in a type that has negative numbers too, such as those of what is ignored
-            dtype = y.dtype if y.dtype in ("int32", "int64") else "int64" if y.dtype in ("uint32", "uint64") else "int32"
+        # in a type that has negative numbers too, such as those of what is ignored
+        if self.labels and not is_float(y.dtype):
+            dtype = (y.dtype if y.dtype in ("int32", "int64")
+                     else "int64" if y.dtype in ("uint32", "uint64") else "int32")
         if y.dtype == dtype:
             return y
-        return y.astype(dtype) if y.value is None else tensor(y.value, dtype)  # values known on the host stay so, for checks
+        # values known on the host stay so, for checks
+        return y.astype(dtype) if y.value is None else tensor(y.value, dtype)
 
-    def reduce(self, values: Tensor, weight: Any, *operands: Any) -> Tensor:
+    def reduce(self, values: Tensor, weight: Tensor | None, *operands: Any) -> Tensor:
         """The weighted values, their sum, or their average."""
         if self.reduction == "mean":
             return self.average(values, weight, self.counts(*operands))
         weighed = _weighed(values, weight)
         return F.sum(weighed) if self.reduction == "sum" else weighed
 
-    def average(self, values: Tensor, weight: Any, counts: Any = None) -> Tensor:
-        """Σ w v / Σ w c over all values, w the weights and c what each value counts (1 where not given); 0 where nothing does."""
-        if weight is None and counts is None:
-            return F.mean(values)
-        share = F.sum(F.expand(weight, values.shape) if counts is None else counts if weight is None else weight * counts)
+    def average(self, values: Tensor, weight: Tensor | None, counts: Tensor | None = None) -> Tensor:
+        """Σ w v / Σ w c over all values, w the weights and c what each value counts
+        (1 where not given); 0 where nothing does.
+        """
+        if counts is None:
+            if weight is None:
+                return F.mean(values)
+            each = F.expand(weight, values.shape)
+        else:
+            each = counts if weight is None else weight * counts
+        share = F.sum(each)
         return F.sum(_weighed(values, weight)) / F.where(F.equal(share, 0.0), 1.0, share)
 
     def value_and_grad(self, *inputs: Any, **named: Any) -> tuple[Tensor, Any]:
-        """(loss, d loss / d prediction), in one pass when run together; several gradients, or those of a network's parameters, are a tuple."""
+        """(loss, d loss / d prediction), in one pass when run together; several gradients,
+        or those of a network's parameters, are a tuple.
+        """
         given = tuple(x if isinstance(x, Layer) else as_tensor(x) for x in inputs[: self.differentiated])
         value = self(*given, *inputs[self.differentiated :], **named)
         wrt = [t for x in given for t in ([p.tensor for p in x.parameters()] if isinstance(x, Layer) else [x])]
@@ -135,24 +155,26 @@ class Loss(Configured):
         return value, found[0] if self.differentiated == 1 and not isinstance(given[0], Layer) else tuple(found)
 
 
-def _leaf(value: Any, dtype: str, labels: bool) -> Tensor:
+def _leaf(value: TensorLike, dtype: str, labels: bool) -> Tensor:
     """Host data as a leaf, converted on the host, so that checks can still look at it."""
     array = np.asarray(value)
     return tensor(array, None if labels and array.dtype.kind in "iub" else dtype)
 
 
-def _spread(who: str, weight: Any, values: Tensor) -> Any:
+def _spread(who: str, weight: TensorLike | None, values: Tensor) -> Tensor | None:
     """A sample weight as a factor of the values."""
     if weight is None:
         return None
     w = as_tensor(weight) if isinstance(weight, Operators) else _leaf(weight, values.dtype, False)
     if w.shape != values.shape[: w.ndim] or (w.ndim == 0 and values.ndim):
-        raise ShapeError(f"{who}: expected a sample_weight of the first axes of the values {values.shape}; got shape {w.shape}; one number a sample is usual.")
+        raise ShapeError(
+            f"{who}: expected a sample_weight of the first axes of the values {values.shape}; got shape {w.shape}; "
+            "one number a sample is usual.")
     expect(who, "sample_weight", w, low=0.0)
     return w.astype(values.dtype).reshape(*w.shape, *(1,) * (values.ndim - w.ndim))
 
 
-def _weighed(values: Tensor, weight: Any) -> Tensor:
+def _weighed(values: Tensor, weight: Tensor | None) -> Tensor:
     """w v, and 0 where w is, whatever v."""
     return values if weight is None else F.where(F.equal(weight, 0.0), 0.0, weight * values)
 
@@ -162,11 +184,15 @@ def same_shape(who: str, names: tuple[str, ...], *operands: Any) -> None:
     """Raises ShapeError unless all operands have the first one's shape."""
     for name, x in zip(names[1:], operands[1:], strict=False):
         if x.shape != operands[0].shape:
-            raise ShapeError(f"{who}: expected a {name} of the {names[0]}'s shape {operands[0].shape}; got {x.shape}{slip(operands[0].shape, x.shape)}.")
+            raise ShapeError(
+                f"{who}: expected a {name} of the {names[0]}'s shape {operands[0].shape}; got "
+                f"{x.shape}{slip(operands[0].shape, x.shape)}.")
 
 
 def expect(who: str, what: str, t: Tensor, low: float | None = None, high: float | None = None, hint: str = "") -> None:
-    """Raises DataError for values known on the host that lie outside [low, high]; what only the device has is not looked at."""
+    """Raises DataError for values known on the host that lie outside [low, high];
+    what only the device has is not looked at.
+    """
     if t.value is None or not t.size:
         return
     least, most = float(t.value.min()), float(t.value.max())
@@ -182,10 +208,12 @@ def expect_among(who: str, what: str, t: Tensor, *sets: tuple[float, ...], hint:
     found = {float(v) for v in np.unique(t.value)}
     if not any(found <= set(s) for s in sets):
         shown = ", ".join(f"{v:g}" for v in sorted(found)[:6])
-        raise DataError(f"{who}: expected a {what} of {' or '.join('{' + ', '.join(f'{v:g}' for v in s) + '}' for s in sets)}; got {shown}{hint}.")
+        raise DataError(
+            f"{who}: expected a {what} of {' or '.join('{' + ', '.join(f'{v:g}' for v in s) + '}' for s in sets)}; "
+            f"got {shown}{hint}.")
 
 
-def class_weights(values: Any, classes: int, dtype: str, who: str) -> Any:
+def class_weights(values: Sequence[float] | None, classes: int, dtype: str, who: str) -> Tensor | None:
     """A field of weights as a tensor (None stays). Raises ConfigError unless there is one in all or one a class."""
     if values is None:
         return None
@@ -199,12 +227,12 @@ def classes_last(x: Tensor) -> Tensor:
     return F.permute(x, 0, *range(2, x.ndim), 1) if x.ndim > 2 else x
 
 
-def rest(x: Any) -> tuple[int, ...]:
+def rest(x: Tensor) -> tuple[int, ...]:
     """The axes of a sample: all but the first."""
     return tuple(range(1, x.ndim))
 
 
-def floored_log(p: Any, least: float = TINY, value: float = FLOOR) -> Any:
+def floored_log(p: Tensor, least: float = TINY, value: float = FLOOR) -> Tensor:
     """ln p, and `value` with slope 0 where p ≤ least; nothing is computed on the branch not taken, and NaN stays."""
     low = p <= least
     return F.where(low, value, F.log(F.where(low, 1.0, p)))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..ops.losses import check_labels, cross_entropy
-from ..tensor import Tensor
 from .base import Loss, classes_last, expect, floored_log, rest, same_shape
 
 ROWS = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25, 0.25, 0.4, 0.1]], np.float32)
@@ -20,7 +18,8 @@ SPARSE = np.array([[0.0, 0.5, 0.25, 0.25], [0.3, 0.3, 0.4, 0.0], [0.0, 0.0, 1.0,
 class KLDivLoss(Loss):
     """Σ y (ln y − ln p), 0 ln 0 = 0, ln p at least −100; with log_input the prediction is ln p
 
-    prediction and target (N, ...) of one shape, distributions; the value is that of a sample, all its other axes summed.
+    prediction and target (N, ...) of one shape, distributions; the value is that of a sample,
+    all its other axes summed.
     Paper: Kullback & Leibler 1951, Annals of Mathematical Statistics 22.
     """
 
@@ -34,12 +33,15 @@ class KLDivLoss(Loss):
         super().check(prediction, target)
         expect("KLDivLoss", "target", target, 0.0, 1.0)
         if not self.log_input:
-            expect("KLDivLoss", "prediction", prediction, 0.0, 1.0, "; set log_input=True for logarithms of probabilities")
+            expect("KLDivLoss", "prediction", prediction, 0.0, 1.0,
+                   "; set log_input=True for logarithms of probabilities")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         logs = prediction if self.log_input else floored_log(prediction)
         nothing = F.equal(target, 0.0)
-        return F.sum(F.where(nothing, 0.0, target * (F.log(F.where(nothing, 1.0, target)) - F.where(nothing, 0.0, logs))), rest(target))
+        return F.sum(
+            F.where(nothing, 0.0, target * (F.log(F.where(nothing, 1.0, target)) - F.where(nothing, 0.0, logs))),
+            rest(target))
 
 
 class DistillationLoss(Loss):
@@ -64,11 +66,12 @@ class DistillationLoss(Loss):
         sparse = (student.shape[0], *student.shape[2:]) if student.ndim > 1 else None
         if sparse is None or (label is not None and label.shape != sparse):
             got = student.shape if label is None else f"{student.shape} and {label.shape}"
-            raise ShapeError(f"DistillationLoss: expected logits (N, C, ...) and labels (N, ...); got {got}; classes go on axis 1.")
+            raise ShapeError(
+                f"DistillationLoss: expected logits (N, C, ...) and labels (N, ...); got {got}; classes go on axis 1.")
         if label is not None:
             check_labels("DistillationLoss", label, student.shape[1])
 
-    def formula(self, student: Any, teacher: Any, label: Any) -> Any:  # type: ignore[override]
+    def formula(self, student: Tensor, teacher: Tensor, label: Tensor) -> Tensor:  # type: ignore[override]
         z, v = classes_last(student), F.detach(classes_last(teacher))
         log_p, log_q = F.log_softmax(z / self.temperature), F.log_softmax(v / self.temperature)
         soft = self.temperature**2 * F.sum(F.exp(log_q) * (log_q - log_p), -1)
@@ -90,9 +93,10 @@ class QuantumLoss(Loss):
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
         if prediction.ndim != 2 or prediction.shape[1] % 2:
-            raise ShapeError(f"QuantumLoss: expected states (N, 2n), real and imaginary parts in turn; got {prediction.shape}.")
+            raise ShapeError(
+                f"QuantumLoss: expected states (N, 2n), real and imaginary parts in turn; got {prediction.shape}.")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         p, t = (x.reshape(x.shape[0], -1, 2) for x in (prediction, target))
         norm = F.sum(F.square(t), (1, 2), keepdims=True)
         unit = F.where(F.equal(norm, 0.0), 1.0, norm)

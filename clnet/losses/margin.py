@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.state import Parameter
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..ops.losses import check_labels
-from ..state import Parameter
-from ..tensor import Tensor
 from .base import Loss, expect_among, rest
 from .reading import CLASS_SCORES, MARGINS, RANKS
 
@@ -30,10 +28,10 @@ class _Signed(Loss):
         super().check(prediction, target)
         expect_among(type(self).__name__, "target", target, (-1.0, 1.0), (0.0, 1.0))
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return self.of_margin(F.where(target > 0.0, prediction, -prediction))
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         """The value for z = y p."""
         raise NotImplementedError(f"{type(self).__name__}.of_margin")
 
@@ -47,7 +45,7 @@ class HingeLoss(_Signed):
     spec_name = "HingeLoss"
     aliases = ("Hinge", "hinge")
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         return F.relu(1.0 - z)
 
 
@@ -57,7 +55,7 @@ class SquaredHingeLoss(_Signed):
     spec_name = "SquaredHingeLoss"
     aliases = ("SquaredHinge", "squared_hinge")
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         return F.square(F.relu(1.0 - z))
 
 
@@ -70,7 +68,7 @@ class ExponentialLoss(_Signed):
     spec_name = "ExponentialLoss"
     aliases = ("Exponential", "exponential")
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         return F.exp(-z)
 
 
@@ -83,7 +81,7 @@ class ModifiedHuberLoss(_Signed):
     spec_name = "ModifiedHuberLoss"
     aliases = ("ModifiedHuber", "modified_huber")
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         near = F.maximum(z, -1.0)
         return F.square(F.relu(1.0 - near)) + 4.0 * (near - z)
 
@@ -99,7 +97,7 @@ class WassersteinLoss(_Signed):
     aliases = ("Wasserstein", "wasserstein")
     reads = ""  # a critic's scores are no decision
 
-    def of_margin(self, z: Any) -> Any:
+    def of_margin(self, z: Tensor) -> Tensor:
         return -z
 
 
@@ -118,31 +116,35 @@ class MarginLoss(Loss):
     m_plus: float = positive(0.9, doc="m⁺: least length of a capsule whose class is present")
     m_minus: float = field(0.1, doc="m⁻: largest length of one whose class is absent", ge=0)
     lam: float = field(0.5, doc="λ, weight of absent classes", ge=0)
-    examples = [({}, LENGTHS, np.array([0, 2, 2], np.int32)), (dict(lam=0.25), CAPSULES, np.array([[1, 0], [0, 1], [1, 0]], np.float32))]
+    examples = [({}, LENGTHS, np.array([0, 2, 2], np.int32)),
+                (dict(lam=0.25), CAPSULES, np.array([[1, 0], [0, 1], [1, 0]], np.float32))]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         sparse = target.shape == prediction.shape[:1]
         if prediction.ndim not in (2, 3) or not (sparse or target.shape == prediction.shape[:2]):
-            raise ShapeError(f"MarginLoss: expected lengths (N, K) or capsules (N, K, D) with labels (N) or one-hot (N, K); "
-                             f"got {prediction.shape} and {target.shape}.")
+            raise ShapeError(
+                "MarginLoss: expected lengths (N, K) or capsules (N, K, D) with labels (N) or one-hot (N, K); got "
+                f"{prediction.shape} and {target.shape}.")
         if sparse:
             check_labels("MarginLoss", target, prediction.shape[1])
         else:
             expect_among("MarginLoss", "one-hot target", target, (0.0, 1.0))
 
-    def scores(self, prediction: Any) -> Any:
+    def scores(self, prediction: Tensor) -> Tensor:
         return F.sqrt(F.sum(F.square(prediction), -1)) if prediction.ndim == 3 else prediction
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         v = self.scores(prediction)
         t = (F.one_hot(target, v.shape[1]) if target.ndim == 1 else target).astype(v.dtype)
-        return F.sum(t * F.square(F.relu(self.m_plus - v)) + self.lam * (1.0 - t) * F.square(F.relu(v - self.m_minus)), 1)
+        present = t * F.square(F.relu(self.m_plus - v))
+        return F.sum(present + self.lam * (1.0 - t) * F.square(F.relu(v - self.m_minus)), 1)
 
 
 class OrdinalRegressionLoss(Loss):
     """Σ_j BCE(σ(l_j), 1[y > j]), j = 0 … K − 2; l the logits, or score − threshold_j
 
-    Logits (N, K − 1), or scores (N) or (N, 1), from which the K − 1 trainable `thresholds` are taken; labels (N) of integers in [0, K).
+    Logits (N, K − 1), or scores (N) or (N, 1), from which the K − 1 trainable `thresholds` are taken;
+    labels (N) of integers in [0, K).
     Paper: Rennie & Srebro 2005, IJCAI workshop on preference handling; Cao, Mirjalili, Raschka 2020, arXiv:1901.07884.
     """
 
@@ -152,7 +154,8 @@ class OrdinalRegressionLoss(Loss):
     reads = RANKS
     labels = True
     num_classes: int = field(doc="K, how many ranks there are", gt=1)
-    examples = [(dict(num_classes=5), (4, 4), np.array([4, 0, 2, 2], np.int32)), (dict(num_classes=4), (5,), np.array([3, 0, 1, 2, 2], np.int32))]
+    examples = [(dict(num_classes=5), (4, 4), np.array([4, 0, 2, 2], np.int32)),
+                (dict(num_classes=4), (5,), np.array([3, 0, 1, 2, 2], np.int32))]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,17 +163,19 @@ class OrdinalRegressionLoss(Loss):
         self.thresholds = Parameter(even, "thresholds", role="bias")
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
-        if prediction.shape[1:] not in ((), (1,), (self.num_classes - 1,)) or prediction.ndim == 0 or target.shape != prediction.shape[:1]:
-            raise ShapeError(f"OrdinalRegressionLoss: expected logits (N, {self.num_classes - 1}) or scores (N) with labels (N) for {self.num_classes} ranks; "
-                             f"got {prediction.shape} and {target.shape}.")
+        sample = ((), (1,), (self.num_classes - 1,))
+        if prediction.ndim == 0 or prediction.shape[1:] not in sample or target.shape != prediction.shape[:1]:
+            raise ShapeError(
+                f"OrdinalRegressionLoss: expected logits (N, {self.num_classes - 1}) or scores (N) with labels (N) for "
+                f"{self.num_classes} ranks; got {prediction.shape} and {target.shape}.")
         check_labels("OrdinalRegressionLoss", target, self.num_classes)
 
-    def scores(self, prediction: Any) -> Any:
+    def scores(self, prediction: Tensor) -> Tensor:
         if prediction.shape[1:] == (self.num_classes - 1,):
             return prediction
         return prediction.reshape(-1, 1) - self.thresholds.tensor.astype(prediction.dtype)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         logits = self.scores(prediction)
         above = (target.reshape(-1, 1) > F.arange(n=self.num_classes - 1, dtype="int32")).astype(logits.dtype)
         return F.sum(F.binary_cross_entropy_with_logits(logits, above), rest(logits))

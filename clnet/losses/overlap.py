@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
-from ..tensor import Tensor
+from ..config.fields import field, positive
+from ..core.tensor import Tensor
 from .base import Loss, expect, rest
 from .reading import PROBABILITIES
 
@@ -28,21 +28,22 @@ class DiceLoss(Loss):
     per = "sample"
     reads = PROBABILITIES
     smooth: float = positive(1e-6, doc="s, what empty masks have in common")
-    per_sample: bool = field(True, doc="whether every sample has an overlap of its own; without, the value is one number")
+    per_sample: bool = field(
+        True, doc="whether every sample has an overlap of its own; without, the value is one number")
     examples = [({}, MASKS, TRUTH), (dict(per_sample=False, smooth=1.0), MASKS, TRUTH)]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
         expect("DiceLoss", "target", target, 0.0, 1.0)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         both, either = F.sum(prediction * target, rest(prediction)), F.sum(prediction + target, rest(prediction))
         return self.overlap(both, either) if self.per_sample else F.stack([both, either], 1)
 
-    def overlap(self, both: Any, either: Any) -> Any:
+    def overlap(self, both: Tensor, either: Tensor) -> Tensor:
         return 1.0 - (2.0 * both + self.smooth) / (either + self.smooth)
 
-    def reduce(self, values: Tensor, weight: Any, *operands: Any) -> Tensor:
+    def reduce(self, values: Tensor, weight: Tensor | None, *operands: Any) -> Tensor:
         if self.per_sample:
             return super().reduce(values, weight)
         total = F.sum(values if weight is None else weight.reshape(-1, 1) * values, 0)
@@ -52,7 +53,8 @@ class DiceLoss(Loss):
 class JaccardLoss(Loss):
     """1 − (Σ min(p, y) + ε) / (Σ max(p, y) + ε) per sample; on ties half of the slope of each
 
-    prediction and target (N, ...) of one shape, at least 0. For y in {0, 1} it is 1 − I / (A + B − I). Empty against empty is 0.
+    prediction and target (N, ...) of one shape, at least 0. For y in {0, 1} it is 1 − I / (A + B − I).
+    Empty against empty is 0.
     Paper: Jaccard 1912, New Phytologist 11; Rahman & Wang 2016, Advances in Visual Computing.
     """
 
@@ -67,6 +69,8 @@ class JaccardLoss(Loss):
         for name, t in zip(self.inputs, (prediction, target), strict=True):
             expect("JaccardLoss", name, t, low=0.0)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         axes = rest(prediction)
-        return 1.0 - (F.sum(F.minimum(prediction, target), axes) + self.eps) / (F.sum(F.maximum(prediction, target), axes) + self.eps)
+        both = F.sum(F.minimum(prediction, target), axes)
+        either = F.sum(F.maximum(prediction, target), axes)
+        return 1.0 - (both + self.eps) / (either + self.eps)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.state import Parameter
+from ..core.tensor import Tensor
 from ..errors import ConfigError
-from ..state import Parameter
-from ..tensor import Tensor
 from .base import Loss, expect, rest
 from .reading import VALUES
 
@@ -27,7 +27,7 @@ class MSELoss(Loss):
     reads = VALUES
     aliases = ("mse",)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.square(prediction - target)
 
 
@@ -38,7 +38,7 @@ class MAELoss(Loss):
     reads = VALUES
     aliases = ("mae",)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.abs(prediction - target)
 
 
@@ -50,10 +50,10 @@ class RMSELoss(Loss):
     aliases = ("rmse",)
     per = "whole"
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.square(prediction - target)
 
-    def reduce(self, values: Tensor, weight: Any, *operands: Any) -> Tensor:
+    def reduce(self, values: Tensor, weight: Tensor | None, *operands: Any) -> Tensor:
         return F.sqrt(self.average(values, weight))
 
 
@@ -68,7 +68,7 @@ class HuberLoss(Loss):
     aliases = ("huber",)
     delta: float = positive(1.0, doc="where the parabola becomes a line, in units of d")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         d = prediction - target
         # clip(d) · (d − ½ clip(d)) is both branches at once; nothing is computed on the branch not taken.
         c = F.clip(d, -self.delta, self.delta)
@@ -82,9 +82,10 @@ class LogCoshLoss(Loss):
     reads = VALUES
     aliases = ("log_cosh", "logcosh")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         d = prediction - target
-        # Near 0 as ln(1 + 2 sinh² d/2), which keeps the digits of small values; beyond as |d| + ln(1 + e^−2|d|) − ln 2, which does not overflow.
+        # Near 0 as ln(1 + 2 sinh² d/2), which keeps the digits of small values;
+        # beyond as |d| + ln(1 + e^−2|d|) − ln 2, which does not overflow.
         far = F.abs(d) > 1.0
         near, size = F.where(far, 0.0, d), F.where(far, F.abs(d), 1.0)
         return F.where(far, size + F.softplus(-2.0 * size) - math.log(2), F.log1p(2.0 * F.square(F.sinh(0.5 * near))))
@@ -102,7 +103,7 @@ class QuantileLoss(Loss):
     quantile: float = field(0.5, doc="q: the share of targets that should lie below the prediction", gt=0, lt=1)
     examples = [(dict(quantile=0.9), (4, 5), (4, 5)), ({}, (3, 4), (3, 4))]
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         d = prediction - target
         return self.quantile * F.relu(-d) + (1.0 - self.quantile) * F.relu(d)
 
@@ -118,7 +119,7 @@ class CharbonnierLoss(Loss):
     aliases = ("charbonnier", "Charbonnier")
     eps: float = positive(1e-3, doc="ε: half-width of the rounded kink, in units of d")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.sqrt(F.square(prediction - target) + self.eps**2)
 
 
@@ -129,7 +130,7 @@ class MeanBiasErrorLoss(Loss):
     reads = VALUES
     aliases = ("mbe", "MeanBiasError")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return target - prediction
 
 
@@ -154,9 +155,10 @@ class PoissonLoss(Loss):
         super().check(prediction, target)
         expect("PoissonLoss", "target", target, low=0.0)
         if not self.log_input:
-            expect("PoissonLoss", "prediction", prediction, low=0.0, hint="; set log_input=True for logarithms of rates")
+            expect("PoissonLoss", "prediction", prediction, low=0.0,
+                   hint="; set log_input=True for logarithms of rates")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         if self.log_input:
             return F.exp(prediction) - target * prediction
         return prediction - target * F.log(prediction + self.eps)
@@ -175,14 +177,15 @@ class ScaleInvariantDepthLoss(Loss):
     per = "sample"
     lam: float = field(0.5, doc="λ: how much of a common scale is forgiven", ge=0, le=1)
     eps: float = positive(1e-8, doc="ε, keeps the logarithms finite at 0")
-    examples = [({}, POSITIVE, POSITIVE[::-1].copy()), (dict(lam=1.0), POSITIVE.reshape(3, 2, 2), POSITIVE[::-1].reshape(3, 2, 2).copy())]
+    examples = [({}, POSITIVE, POSITIVE[::-1].copy()),
+                (dict(lam=1.0), POSITIVE.reshape(3, 2, 2), POSITIVE[::-1].reshape(3, 2, 2).copy())]
 
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
         for name, t in zip(self.inputs, (prediction, target), strict=True):
             expect("ScaleInvariantDepthLoss", name, t, low=0.0)
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         g = F.log(prediction + self.eps) - F.log(target + self.eps)
         middle = F.mean(g, rest(g), keepdims=True)
         # The variance and the rest of the mean: no difference of large numbers.
@@ -193,7 +196,8 @@ class ScaleInvariantDepthLoss(Loss):
 class ElasticNetLoss(Loss):
     """d² + α (ρ Σ|w| + ½(1 − ρ) Σ w²), w the parameters, or the prediction where none are given; |w| has slope 0 at 0
 
-    The penalty is added once to the mean and to the sum of d²; with reduction="none" every value carries an equal share of it.
+    The penalty is added once to the mean and to the sum of d²;
+    with reduction="none" every value carries an equal share of it.
     Paper: Zou & Hastie 2005, Journal of the Royal Statistical Society B 67.
     """
 
@@ -205,18 +209,23 @@ class ElasticNetLoss(Loss):
     params: Any = field(None, doc="parameters to keep small (model.parameters()); they stay the model's")
 
     def validate(self) -> None:
-        if self.params is not None and not (self.params and isinstance(self.params, tuple) and all(isinstance(p, Parameter) for p in self.params)):
-            raise ConfigError(f"ElasticNetLoss: expected params as a list of Parameters; got {self.params!r}; pass model.parameters().")
+        if self.params is not None and not (self.params and isinstance(self.params, tuple)
+                                            and all(isinstance(p, Parameter) for p in self.params)):
+            raise ConfigError(
+                f"ElasticNetLoss: expected params as a list of Parameters; got {self.params!r}; "
+                "pass model.parameters().")
 
     def config(self) -> dict[str, Any]:
         if self.params is not None:
-            raise ConfigError("ElasticNetLoss: expected plain values; got params, which are a model's; leave them out and pass them again after reading.")
+            raise ConfigError(
+                "ElasticNetLoss: expected plain values; got params, which are a model's; leave them out and pass them "
+                "again after reading.")
         return super().config()
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.square(prediction - target)
 
-    def reduce(self, values: Tensor, weight: Any, *operands: Any) -> Tensor:
+    def reduce(self, values: Tensor, weight: Tensor | None, *operands: Any) -> Tensor:
         penalty: Any = 0.0
         for w in self.params or operands[:1]:
             w = w.tensor if isinstance(w, Parameter) else w

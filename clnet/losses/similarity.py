@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..tensor import Tensor
 from .base import Loss, expect_among, rest, same_shape
 
 
-def _norm(x: Any, axes: Any, keepdims: bool = False) -> Any:
+def _norm(x: Tensor, axes: int | tuple[int, ...], keepdims: bool = False) -> Tensor:
     """‖x‖, slope 0 at 0."""
     return F.sqrt(F.sum(F.square(x), axes, keepdims))
 
@@ -35,9 +34,11 @@ class CosineSimilarityLoss(Loss):
     def check(self, prediction: Tensor, target: Tensor) -> None:
         super().check(prediction, target)
         if not -prediction.ndim <= self.axis < prediction.ndim:
-            raise ShapeError(f"CosineSimilarityLoss: expected an axis in [{-prediction.ndim}, {prediction.ndim}) for {prediction.shape}; got {self.axis}.")
+            raise ShapeError(
+                f"CosineSimilarityLoss: expected an axis in [{-prediction.ndim}, {prediction.ndim}) for "
+                f"{prediction.shape}; got {self.axis}.")
 
-    def formula(self, prediction: Any, target: Any) -> Any:
+    def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         size = _norm(prediction, self.axis) * _norm(target, self.axis)
         return 1.0 - F.sum(prediction * target, self.axis) / F.maximum(size, self.eps)
 
@@ -55,15 +56,17 @@ class ContrastiveLoss(Loss):
     inputs = ("a", "b", "target")
     differentiated = 2
     margin: float = positive(1.0, doc="m: how far apart pairs that do not belong together should be")
-    examples = [(dict(margin=3.0), (4, 5), (4, 5), np.array([1, 0, 0, 1], np.float32)), ({}, (3, 2, 2), (3, 2, 2), np.array([1, 1, 0], np.float32))]
+    examples = [(dict(margin=3.0), (4, 5), (4, 5), np.array([1, 0, 0, 1], np.float32)),
+                ({}, (3, 2, 2), (3, 2, 2), np.array([1, 1, 0], np.float32))]
 
     def check(self, a: Tensor, b: Tensor, target: Tensor) -> None:  # type: ignore[override]
         same_shape("ContrastiveLoss", self.inputs, a, b)
         if a.ndim < 1 or target.shape != a.shape[:1]:
-            raise ShapeError(f"ContrastiveLoss: expected vectors (N, ...) and a target (N); got {a.shape} and {target.shape}.")
+            raise ShapeError(
+                f"ContrastiveLoss: expected vectors (N, ...) and a target (N); got {a.shape} and {target.shape}.")
         expect_among("ContrastiveLoss", "target", target, (0.0, 1.0))
 
-    def formula(self, a: Any, b: Any, target: Any) -> Any:  # type: ignore[override]
+    def formula(self, a: Tensor, b: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         squared = F.sum(F.square(a - b), rest(a))
         return 0.5 * F.where(target > 0.5, squared, F.square(F.relu(self.margin - F.sqrt(squared))))
 
@@ -89,15 +92,17 @@ class TripletLoss(Loss):
         if anchor.ndim < 2:
             raise ShapeError(f"TripletLoss: expected vectors (N, ...); got {anchor.shape}.")
 
-    def formula(self, anchor: Any, positive: Any, negative: Any) -> Any:  # type: ignore[override]
+    def formula(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:  # type: ignore[override]
         axes = rest(anchor)
-        return F.relu(_norm(anchor - positive + self.eps, axes) - _norm(anchor - negative + self.eps, axes) + self.margin)
+        return F.relu(_norm(anchor - positive + self.eps, axes) - _norm(anchor - negative + self.eps, axes)
+                      + self.margin)
 
 
 class NoiseContrastiveEstimationLoss(Loss):
     """softplus(−D_t) + Σ_j softplus(D_j), D = score − ln(k q); without q, D is the score
 
-    Scores of the targets (N) and of k noise samples each (N, k); maybe ln q of both, of the same shapes. Without them it is negative sampling.
+    Scores of the targets (N) and of k noise samples each (N, k); maybe ln q of both, of the same shapes.
+    Without them it is negative sampling.
     Paper: Gutmann & Hyvärinen 2010, AISTATS; Mikolov et al. 2013, arXiv:1310.4546.
     """
 
@@ -110,17 +115,21 @@ class NoiseContrastiveEstimationLoss(Loss):
     num_noise: int = field(10, doc="k, noise samples per target", gt=0)
     examples = [(dict(num_noise=3), (4,), (4, 3)), (dict(num_noise=2), (5,), (5, 2), (5,), (5, 2))]
 
-    def check(self, target_score: Tensor, noise_score: Tensor, target_log_q: Any, noise_log_q: Any) -> None:  # type: ignore[override]
+    def check(self, target_score: Tensor, noise_score: Tensor, target_log_q: Tensor,  # type: ignore[override]
+              noise_log_q: Tensor) -> None:
         if target_score.ndim != 1 or noise_score.shape != (target_score.shape[0], self.num_noise):
-            raise ShapeError(f"NoiseContrastiveEstimationLoss: expected scores (N) and (N, {self.num_noise}); got {target_score.shape} and "
-                             f"{noise_score.shape}; set num_noise to the number of noise samples.")
+            raise ShapeError(
+                f"NoiseContrastiveEstimationLoss: expected scores (N) and (N, {self.num_noise}); got "
+                f"{target_score.shape} and {noise_score.shape}; set num_noise to the number of noise samples.")
         if (target_log_q is None) != (noise_log_q is None):
-            raise ShapeError("NoiseContrastiveEstimationLoss: expected both target_log_q and noise_log_q, or none; got one.")
+            raise ShapeError(
+                "NoiseContrastiveEstimationLoss: expected both target_log_q and noise_log_q, or none; got one.")
         if target_log_q is not None:
             same_shape("NoiseContrastiveEstimationLoss", ("target_score", "target_log_q"), target_score, target_log_q)
             same_shape("NoiseContrastiveEstimationLoss", ("noise_score", "noise_log_q"), noise_score, noise_log_q)
 
-    def formula(self, target_score: Any, noise_score: Any, target_log_q: Any, noise_log_q: Any) -> Any:  # type: ignore[override]
+    def formula(self, target_score: Tensor, noise_score: Tensor, target_log_q: Tensor,  # type: ignore[override]
+                noise_log_q: Tensor) -> Tensor:
         if target_log_q is not None:
             ln_k = math.log(self.num_noise)
             target_score, noise_score = target_score - target_log_q - ln_k, noise_score - noise_log_q - ln_k

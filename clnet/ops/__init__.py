@@ -1,7 +1,9 @@
 """Everything differentiable, a module a family."""
 
 from ..names import guide as _guide
-from . import random
+from ..names import tell as _tell
+from . import draws as random
+from . import methods
 from .activations import (
     ACTIVATIONS,
     activation,
@@ -22,13 +24,23 @@ from .activations import (
 from .attention import attention
 from .checkpoint import checkpoint
 from .conv import conv, conv_transpose
-from .copy import concat, split, stack
 from .ctc import ctc
+from .draws import bernoulli, philox
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
 from .indexing import getitem
+from .joining import concat, split, stack
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import einsum, linear, matmul
-from .normalize import batch_norm, batch_norm_train, group_norm, instance_norm, layer_norm, log_softmax, rms_norm, softmax
+from .normalize import (
+    batch_norm,
+    batch_norm_train,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    log_softmax,
+    rms_norm,
+    softmax,
+)
 from .pointwise import (
     abs,
     add,
@@ -92,7 +104,6 @@ from .pointwise import (
     zeros,
 )
 from .pool import avg_pool, global_pool, max_pool, max_pool_indices
-from .random import bernoulli, philox
 from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
 from .reduce import logsumexp, max, mean, min, positions, prod, sum, var
@@ -103,4 +114,5 @@ from .segment import segment_dot, segment_spread
 from .sparse import sparse_matmul
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 
+_tell(__name__)
 _guide(__name__)

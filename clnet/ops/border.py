@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .. import arguments
+from ..core import arguments
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
-from ..tensor import Tensor, as_tensor
-from .copy import concat
+from .joining import concat
 from .view import expand, flip, pad
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
-def pad_with(x: Any, padding: Sequence[tuple[int, int]], mode: str = "constant", value: float = 0.0) -> Tensor:
+def pad_with(x: TensorLike, padding: Sequence[tuple[int, int]], mode: str = "constant", value: float = 0.0) -> Tensor:
     """y = x with (low, high) elements more at both ends of each of its last axes, axis by axis.
 
-    constant    `value`                               reflect   x mirrored at its first and last element, which are not repeated
-    replicate   the first and the last element        circular  x again from its other end
-    Raises ShapeError for amounts that are negative (crop with slices) and where x has not enough elements to mirror or repeat, ConfigError for
-    another mode.
+    constant    `value`
+    reflect     x mirrored at its first and last element, which are not repeated
+    replicate   the first and the last element
+    circular    x again from its other end
+    Raises ShapeError for amounts that are negative (crop with slices) and where x has not enough elements to mirror or
+    repeat, ConfigError for another mode.
     """
     x = as_tensor(x)
     arguments.choice("pad_with", "mode", mode, MODES)
-    given = [arguments.integers("pad_with", "(low, high)", p, 2, 0, way="; crop with slices") for p in arguments.pairs("pad_with", "padding", padding)]
+    given = [arguments.integers("pad_with", "(low, high)", p, 2, 0, way="; crop with slices")
+             for p in arguments.pairs("pad_with", "padding", padding)]
     if len(given) > x.ndim:
         raise ShapeError(f"pad_with: expected at most {x.ndim} pairs for shape {x.shape}; got {len(given)}.")
     pairs = [(0, 0)] * (x.ndim - len(given)) + given
@@ -40,7 +42,8 @@ def _extended(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
     n = x.shape[axis]
     most = {"reflect": n - 1, "replicate": max(low, high) if n else 0, "circular": n}[mode]
     if max(low, high) > most:
-        raise ShapeError(f"pad_with: expected at most {most} elements beyond an axis of {n} in mode {mode!r}; got ({low}, {high}).")
+        raise ShapeError(
+            f"pad_with: expected at most {most} elements beyond an axis of {n} in mode {mode!r}; got ({low}, {high}).")
 
     def part(start: int, stop: int) -> Tensor:
         return x[(slice(None),) * axis + (slice(start, stop),)]

@@ -1,7 +1,7 @@
 """Gradient checkpointing: a region of the graph whose inner values are computed again where the gradient needs them.
 
-Memory is what it saves: between forward and backward only the region's inputs and its output wait. The second computation
-is the first one repeated, op by op, over the same inputs, weights and random counters: same numbers.
+Memory is what it saves: between forward and backward only the region's inputs and its output wait. The second
+computation is the first one repeated, op by op, over the same inputs, weights and random counters: same numbers.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import arguments
+from ..core import arguments
+from ..core.op import Case, view
+from ..core.recording import recorded
+from ..core.state import reading
+from ..core.tensor import Operators, Tensor, as_tensor, walk
 from ..errors import ConfigError, ShapeError
-from ..op import Case, view
-from ..state import reading
-from ..tensor import Operators, Tensor, as_tensor, recorded, walk
 
 _after = view(
     "after", lambda x, first: x, lambda x, first: x, lambda g, y, x, first: (g, None), lambda ix, ins, outs: (ix, []),
     lambda: [Case(((2, 3), (4,))), Case(((5,), (2, 2)))],
-    "y = x, which nobody computes with before the second operand is there")
-_after.args = ("x", "first")
+    "y = x, which nobody computes with before the second operand is there", args=("x", "first"), shows="part")
 
 
 class Region:
-    """What lies between `boundary` and `output`. All regions are equal: two graphs that differ in nothing else are the same work."""
+    """What lies between `boundary` and `output`. All regions are equal: two graphs that differ in nothing
+    else are the same work.
+    """
 
     def __init__(self, boundary: list[Tensor], output: Tensor) -> None:
         self.boundary, self.output = boundary, output
@@ -40,7 +42,8 @@ class Region:
         edges = set(twins)
         for t in walk([self.output], stop=lambda t: id(t) in edges):
             if id(t) not in edges:
-                twins[id(t)] = Tensor(t.op, tuple(twins[id(i)] for i in t.inputs), _moved(t.attrs, twins), t.spec) if t.inputs else t
+                copied = tuple(twins[id(i)] for i in t.inputs)
+                twins[id(t)] = Tensor(t.op, copied, _moved(t.attrs, twins), t.spec) if copied else t
         return twins[id(self.output)], [twins[id(b)] for b in self.boundary]
 
 
@@ -53,8 +56,8 @@ def _moved(attrs: dict[str, Any], twins: dict[int, Tensor]) -> dict[str, Any]:
 
 
 _checkpoint = view(
-    "checkpoint", lambda x, *, region: x, lambda x, *, region: x, lambda g, y, x, *, region: g, lambda ix, ins, outs, *, region: (ix, []),
-    lambda: [Case(((2, 3),), dict(region=None))],
+    "checkpoint", lambda x, *, region: x, lambda x, *, region: x, lambda g, y, x, *, region: g,
+    lambda ix, ins, outs, *, region: (ix, []), lambda: [Case(((2, 3),), dict(region=None))],
     "y = x, the output of a region that is computed again for its gradient")
 
 
@@ -72,7 +75,9 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Tensor:
     with reading() as variables, recorded() as inside:
         y = function(*tensors)
     if not isinstance(y, Operators):
-        raise ShapeError(f"checkpoint: expected a function with one output; got {type(y).__name__}; stack the outputs, or checkpoint each part.")
+        raise ShapeError(
+            "checkpoint: expected a function with one output; "
+            f"got {type(y).__name__}; stack the outputs, or checkpoint each part.")
     output = as_tensor(y)
     boundary = {id(t): t for t in [t for t in tensors if isinstance(t, Tensor)] + [v.tensor for v in variables]}
     if id(output) in boundary:
@@ -81,5 +86,4 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Tensor:
     for t in walk([output], stop=lambda t: id(t) in boundary or id(t) not in made):
         if id(t) not in made and (t.inputs or t.op is None):
             boundary.setdefault(id(t), t)
-    result: Tensor = _checkpoint(output, region=Region(list(boundary.values()), output))
-    return result
+    return _checkpoint(output, region=Region(list(boundary.values()), output))

@@ -1,4 +1,6 @@
-"""Connectionist temporal classification: how improbable it is that frames write a sequence of labels, over all their alignments."""
+"""Connectionist temporal classification: how improbable it is that frames write a sequence of labels,
+over all their alignments.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments
+from ..core import arguments
+from ..core.arguments import Ints
+from ..core.arrays import Array
+from ..core.op import Case, Cotangents, kernel
+from ..core.spec import Spec, accept
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError, DataError, ShapeError
-from ..op import Case, kernel
-from ..spec import Spec, accept
-from ..tensor import Tensor, as_tensor
+from ..kernels.choosers import CTC, CTC_SLOPE
 from .pointwise import cast
 from .view import reshape
-
-GPU_GROUP = 64  # work-items per sample; states beyond are dealt out in turn
-WORTH = 4096  # [elements] of the slope that are worth a work-item of their own on a CPU
 
 
 def _samples() -> list[Case]:
     rng = np.random.default_rng(6)
 
-    def case(t: int, n: int, c: int, s: int, il: Any, tl: Any, blank: int = 0, packed: bool = False) -> Case:
+    def case(t: int, n: int, c: int, s: int, il: Ints, tl: Ints, blank: int = 0, packed: bool = False) -> Case:
         z = rng.standard_normal((t, n, c)).astype(np.float32)
         z -= np.log(np.exp(z).sum(-1, keepdims=True))
         y = rng.integers(1, c, (n, s)).astype(np.int32)
@@ -30,22 +32,27 @@ def _samples() -> list[Case]:
         y = np.concatenate([row[:k] for row, k in zip(y, tl, strict=True)]) if packed else y
         return Case((z, y, np.array(il, np.int32), np.array(tl, np.int32)), dict(blank=blank, width=s))
 
-    return [case(9, 3, 4, 3, (9, 7, 8), (3, 0, 2)), case(12, 2, 19, 4, (12, 10), (2, 4), blank=18, packed=True), case(3, 1, 2, 1, (3,), (1,))]
+    return [case(9, 3, 4, 3, (9, 7, 8), (3, 0, 2)), case(12, 2, 19, 4, (12, 10), (2, 4), blank=18, packed=True),
+            case(3, 1, 2, 1, (3,), (1,))]
 
 
-def _infer(log_probs: Spec, targets: Spec, input_lengths: Spec, target_lengths: Spec, *, blank: int, width: int) -> Spec:
+def _infer(log_probs: Spec, targets: Spec, input_lengths: Spec, target_lengths: Spec, *, blank: int,
+           width: int) -> Spec:
     accept("ctc", "float", [log_probs])
     for s in (targets, input_lengths, target_lengths):
         accept("ctc", "int", [s])
-    if len(log_probs.shape) != 3 or len(targets.shape) not in (1, 2) or not input_lengths.shape == target_lengths.shape == log_probs.shape[1:2]:
-        raise ShapeError(f"ctc: expected log-probabilities (T, N, C), targets (N, S) or one after the other, lengths (N); got {log_probs.shape}, "
-                         f"{targets.shape}, {input_lengths.shape} and {target_lengths.shape}.")
+    if (len(log_probs.shape) != 3 or len(targets.shape) not in (1, 2)
+            or not input_lengths.shape == target_lengths.shape == log_probs.shape[1:2]):
+        raise ShapeError(
+            "ctc: expected log-probabilities (T, N, C), targets (N, S) or one after the other, lengths (N); "
+            f"got {log_probs.shape}, {targets.shape}, {input_lengths.shape} and {target_lengths.shape}.")
     if len(targets.shape) == 2 and targets.shape != (log_probs.shape[1], width):
         raise ShapeError(f"ctc: expected targets ({log_probs.shape[1]}, {width}); got {targets.shape}.")
     return Spec(log_probs.shape[1:2], log_probs.dtype)
 
 
-def _sequences(targets: Any, input_lengths: Any, target_lengths: Any, shape: Any, blank: int) -> Iterator[tuple[int, int, Any]]:
+def _sequences(targets: Array, input_lengths: Array, target_lengths: Array, shape: Ints,
+               blank: int) -> Iterator[tuple[int, int, Any]]:
     """(sample, frames, extended target) of each sample; frames −1 where lengths or labels cannot be."""
     starts = np.cumsum([0, *np.maximum(target_lengths, 0)]) if targets.ndim == 1 else np.zeros(shape[1], np.int64)
     for n in range(shape[1]):
@@ -57,7 +64,7 @@ def _sequences(targets: Any, input_lengths: Any, target_lengths: Any, shape: Any
         yield n, int(input_lengths[n]) if good else -1, extended
 
 
-def _forward(lp: Any, extended: Any, blank: int) -> Any:
+def _forward(lp: Array, extended: Array, blank: int) -> Array:
     """α of every frame and state, for lp (frames, states)."""
     skip = np.zeros(len(extended), bool)
     skip[2:] = (extended[2:] != blank) & (extended[2:] != extended[:-2])
@@ -69,8 +76,9 @@ def _forward(lp: Any, extended: Any, blank: int) -> Any:
     return a
 
 
-@kernel(cl="ctc.cl", samples=_samples, infer=_infer, accepts="any")
-def _ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *, blank: int, width: int) -> Any:
+@kernel(cl="ctc.cl", samples=_samples, infer=_infer, accepts="any", launch=CTC)
+def _ctc(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int,
+         width: int) -> Array:
     """y = −ln Σ over alignments π of the target of Π_t p(t, π_t), per sample; ∞ where there is none"""
     y = np.full(log_probs.shape[1], np.nan, log_probs.dtype)
     for n, frames, extended in _sequences(targets, input_lengths, target_lengths, log_probs.shape, blank):
@@ -82,7 +90,8 @@ def _ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, 
 
 
 @_ctc.defvjp
-def _(g: Any, y: Any, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *, blank: int, width: int) -> Any:
+def _(g: Tensor, y: Tensor, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *,
+      blank: int, width: int) -> Cotangents:
     slope = _ctc_slope(log_probs, targets, input_lengths, target_lengths, blank=blank, width=width)
     return reshape(g, (1, g.shape[0], 1)) * slope, None, None, None
 
@@ -91,8 +100,9 @@ def _slope_infer(log_probs: Spec, *more: Spec, blank: int, width: int) -> Spec:
     return Spec(log_probs.shape, _infer(log_probs, *more, blank=blank, width=width).dtype)
 
 
-@kernel(cl="ctc.cl", samples=_samples, infer=_slope_infer, accepts="any")
-def _ctc_slope(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *, blank: int, width: int) -> Any:
+@kernel(cl="ctc.cl", samples=_samples, infer=_slope_infer, accepts="any", launch=CTC_SLOPE)
+def _ctc_slope(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int,
+               width: int) -> Array:
     """dx[t, c] = −P(frame t writes c | the target), per sample; 0 where there is no alignment"""
     dx = np.zeros_like(log_probs)
     for n, frames, extended in _sequences(targets, input_lengths, target_lengths, log_probs.shape, blank):
@@ -112,57 +122,21 @@ def _ctc_slope(log_probs: Any, targets: Any, input_lengths: Any, target_lengths:
     return dx
 
 
-_ctc_slope.vjp = None
-
-
-# --- launches
-def _sizes(device: Any, operands: Any, blank: int, width: int) -> dict[str, Any]:
-    (frames, batch, classes), targets = operands[0].shape, operands[1].shape
-    gpu = device.kind == "gpu"
-    return {"FRAMES": frames, "BATCH": batch, "CLASSES": classes, "WIDTH": width, "BLANK": blank, "PACKED": int(len(targets) == 1), "GPU": int(gpu),
-            "TOTAL": targets[0] if len(targets) == 1 else 0, "GROUP": GPU_GROUP if gpu else 1}
-
-
-@_ctc.deflaunch
-def _(device: Any, operands: Any, *, blank: int, width: int) -> Any:
-    from ..engine.codegen import Stage
-
-    sizes, item = _sizes(device, operands, blank, width), 8 if operands[0].dtype == "float64" else 4
-    batch, group = sizes["BATCH"], sizes["GROUP"]
-    return [Stage("ctc", {**sizes, "STAGE": "VALUE"}, (batch * group,), (group,), (batch,), scratch={"rows": item * batch * 2 * (2 * width + 1)})]
-
-
-@_ctc_slope.deflaunch
-def _(device: Any, operands: Any, *, blank: int, width: int) -> Any:
-    from ..engine.codegen import Stage
-
-    sizes, item = _sizes(device, operands, blank, width), 8 if operands[0].dtype == "float64" else 4
-    frames, batch, classes = operands[0].shape
-    group, states, rows = sizes["GROUP"], 2 * width + 1, frames * batch
-    items = max(1, min(rows, device.compute_units * 4, rows * classes // WORTH))
-    chunk = -(-rows // items)
-    items = -(-rows // chunk)
-    scratch = {"rows": item * batch * 2 * states, "e": item * rows * states, "tops": item * rows, "bad": item * batch, "sums": item * items * classes}
-    first = Stage("ctc", {**sizes, "STAGE": "POSTERIOR"}, (batch * group,), (group,), scratch=scratch, final=False)
-    scatter = {**sizes, "STAGE": "SCATTER", "CHUNK": chunk}
-    if device.kind == "gpu":
-        return [first, Stage("scatter", scatter, (-(-rows * classes // 256) * 256,), (256,), (frames, batch, classes), scratch=scratch)]
-    lanes = device.vector_width if classes >= device.vector_width else 1
-    return [first, Stage("scatter", scatter, (items,), (1,), (frames, batch, classes), lanes, scratch)]
-
-
 # --- what users call
-def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0) -> Tensor:
-    """y = −ln Σ over alignments of the target of Π_t p(t, ·), per sample: (T, N, C) log-probabilities -> (N); ∞ where there is no alignment.
+def ctc(log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, target_lengths: TensorLike,
+        blank: int = 0) -> Tensor:
+    """y = −ln Σ over alignments of the target of Π_t p(t, ·), per sample: (T, N, C) log-probabilities -> (N);
+    ∞ where there is no alignment.
 
     targets         (N, S) integers, or all targets one after the other (their sum of lengths)
     input_lengths   (N) frames that count        target_lengths   (N) labels that count
-    One launch for the values; the gradient −P(frame t writes c | target) is two. A work-item (CPU) or work-group (GPU) a sample.
-    Raises ShapeError; DataError for lengths and labels known on the host that cannot be, on the device these samples are NaN.
-    Paper: Graves, Fernández, Gomez, Schmidhuber 2006, ICML.
+    One launch for the values; the gradient −P(frame t writes c | target) is two. A work-item (CPU) or work-group (GPU)
+    a sample. Raises ShapeError; DataError for lengths and labels known on the host that cannot be, on the device these
+    samples are NaN. Paper: Graves, Fernández, Gomez, Schmidhuber 2006, ICML.
     """
     x = as_tensor(log_probs)
-    y, il, tl = (cast(as_tensor(v), "int32") if as_tensor(v).value is None else _host(v) for v in (targets, input_lengths, target_lengths))
+    y, il, tl = (cast(as_tensor(v), "int32") if as_tensor(v).value is None else _host(v)
+                 for v in (targets, input_lengths, target_lengths))
     blank = arguments.integer("ctc", "blank", blank, 0)
     if x.ndim == 3 and blank >= x.shape[2]:
         raise ConfigError(f"ctc: expected blank in [0, {x.shape[2]}); got {blank}.")
@@ -174,7 +148,7 @@ def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, b
     return value.astype(x.dtype)
 
 
-def _host(v: Any) -> Tensor:
+def _host(v: TensorLike) -> Tensor:
     """Integers that the host knows, still known after the conversion."""
     t = as_tensor(v)
     accept("ctc", "int", [t.spec])
@@ -189,10 +163,13 @@ def _check(x: Tensor, y: Tensor, il: Tensor, tl: Tensor, blank: int, width: int)
     if tl.value is None:
         return
     if y.ndim == 1 and int(tl.value.sum()) != y.size:
-        raise DataError(f"ctc: expected as many targets as target_lengths add up to, {int(tl.value.sum())}; got {y.size}.")
+        raise DataError(
+            f"ctc: expected as many targets as target_lengths add up to, {int(tl.value.sum())}; got {y.size}.")
     if y.value is None:
         return
     used = y.value if y.ndim == 1 else y.value[np.arange(width) < tl.value[:, None]]
     bad = (used < 0) | (used >= x.shape[2]) | (used == blank)
     if bad.any():
-        raise DataError(f"ctc: expected labels in [0, {x.shape[2]}) that are not the blank ({blank}); got {int(used[np.argmax(bad)])}.")
+        raise DataError(
+            f"ctc: expected labels in [0, {x.shape[2]}) that are not the blank ({blank}); "
+            f"got {int(used[np.argmax(bad)])}.")

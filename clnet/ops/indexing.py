@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import shown, whole
+from ..core.arguments import shown, whole
+from ..core.recording import recording
+from ..core.spec import INTS
+from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, walk
 from ..errors import IndexingError
-from ..spec import INTS
-from ..tensor import Operators, Tensor, as_tensor, walk
 from .index import gather
 from .view import _crop, flip, reshape
 
 
-def getitem(x: Any, key: Any) -> Tensor:
-    """NumPy's indexing: integers, slices, None, ... and, beside those, one integer array (gathers along its axis) or mask (selects where True).
+def getitem(x: TensorLike, key: object) -> Tensor:
+    """NumPy's indexing: integers, slices, None, ... and, beside those, one integer array (gathers along its axis)
+    or mask (selects where True).
 
-    A mask has the shape of the axes it stands for. The size of the result depends on its values: one that only the device has is read, and
-    refused in a recorded step. Raises IndexingError, an IndexError: for an index outside, for anything that is no index, for a second array.
+    A mask has the shape of the axes it stands for. The size of the result depends on its values: one that only the
+    device has is read, and refused in a recorded step. Raises IndexingError, an IndexError: for an index outside, for
+    anything that is no index, for a second array.
     """
     x = as_tensor(x)
     keys = [_key(k) for k in (key if isinstance(key, tuple) else (key,))]
@@ -34,7 +37,7 @@ def getitem(x: Any, key: Any) -> Tensor:
     return _gathered(x, keys, arrays) if arrays else _viewed(x, keys)
 
 
-def _key(k: Any) -> Any:
+def _key(k: object) -> Any:
     """None, ..., a slice or an integer as it is; a mask as a NumPy array; an integer array as a tensor."""
     if k is None or k is Ellipsis or isinstance(k, slice):
         return k
@@ -46,11 +49,13 @@ def _key(k: Any) -> Any:
     if array.dtype == "bool":
         return _mask(array) if isinstance(array, Tensor) else array
     if array.dtype not in INTS:
-        raise IndexingError(f"getitem: expected integers, slices, None, ..., integer arrays or masks; got {shown(k)} of {array.dtype}; cast it to int32.")
+        raise IndexingError(
+            "getitem: expected integers, slices, None, ..., integer arrays or masks; "
+            f"got {shown(k)} of {array.dtype}; cast it to int32.")
     return as_tensor(array)
 
 
-def _array(k: Any) -> np.ndarray[Any, Any]:
+def _array(k: object) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(k)
     except (TypeError, ValueError):
@@ -64,17 +69,16 @@ def _array(k: Any) -> np.ndarray[Any, Any]:
 
 def _mask(t: Tensor) -> np.ndarray[Any, Any]:
     """The values of a mask, read where only the device has them."""
-    from ..state import recording
-
     if t.value is not None:
         return t.value
     if recording() or any(leaf.op is None and leaf.value is None and leaf.storage is None for leaf in walk([t])):
-        raise IndexingError("getitem: expected a mask that is known now, since the size of x[mask] depends on it; got one that a recorded step computes; "
-                            "use where(mask, x, 0), which keeps the shape.")
+        raise IndexingError(
+            "getitem: expected a mask that is known now, since the size of x[mask] depends on it; "
+            "got one that a recorded step computes; use where(mask, x, 0), which keeps the shape.")
     return t.numpy()
 
 
-def _axes_of(k: Any) -> int:
+def _axes_of(k: object) -> int:
     """How many axes of x a key stands for."""
     return 0 if k is None or k is Ellipsis else k.ndim if isinstance(k, np.ndarray) else 1
 
@@ -105,13 +109,14 @@ def _viewed(x: Tensor, keys: list[Any]) -> Tensor:
     return reshape(y, tuple(shape))
 
 
-def _span(k: Any, n: int, axis: int) -> tuple[int, int, int]:
+def _span(k: slice | int, n: int, axis: int) -> tuple[int, int, int]:
     """(start, count, step) of an index or slice on an axis of n."""
     if isinstance(k, slice):
         try:
             a, b, s = k.indices(n)
         except (TypeError, ValueError) as error:
-            raise IndexingError(f"getitem: expected a slice of integers with a step other than 0; got {k} ({error}).") from None
+            raise IndexingError(
+                f"getitem: expected a slice of integers with a step other than 0; got {k} ({error}).") from None
         return a if len(range(a, b, s)) else 0, len(range(a, b, s)), s
     if not -n <= k < n:
         raise IndexingError(f"getitem: expected an index in [{-n}, {n}) on axis {axis}; got {k}.")
@@ -122,7 +127,8 @@ def _gathered(x: Tensor, keys: list[Any], arrays: list[int]) -> Tensor:
     """What the views beside the array leave, gathered along its axis."""
     advanced = [i for i, k in enumerate(keys) if i in arrays or isinstance(k, int)]
     if len(arrays) != 1 or advanced[-1] - advanced[0] != len(advanced) - 1:
-        raise IndexingError("getitem: expected one array or mask, and integers only next to it; index in two steps, or use gather.")
+        raise IndexingError(
+            "getitem: expected one array or mask, and integers only next to it; index in two steps, or use gather.")
     at = arrays[0]
     if isinstance(keys[at], np.ndarray):
         x, keys[at] = _flattened(x, keys[at], sum(_axes_of(k) for k in keys[:at]))
@@ -135,6 +141,7 @@ def _flattened(x: Tensor, mask: np.ndarray[Any, Any], axis: int) -> tuple[Tensor
     """x with the axes that the mask stands for as one, and the numbers along it where the mask is True."""
     covered = x.shape[axis : axis + mask.ndim]
     if covered != mask.shape:
-        raise IndexingError(f"getitem: expected a mask of shape {covered}, the axes of {x.shape} from {axis} on; got {mask.shape}.")
+        raise IndexingError(
+            f"getitem: expected a mask of shape {covered}, the axes of {x.shape} from {axis} on; got {mask.shape}.")
     merged = reshape(x, (*x.shape[:axis], math.prod(covered), *x.shape[axis + mask.ndim :]))
     return merged, as_tensor(np.flatnonzero(mask))

@@ -1,4 +1,5 @@
-"""Losses as ops: what a formula of ops would read the logits several times for. Per sample; reductions are the Loss classes'.
+"""Losses as ops: what a formula of ops would read the logits several times for. Per sample;
+reductions are the Loss classes'.
 
 Classes stand on the last axis. Labels are integers; nothing makes a one-hot matrix in memory.
 """
@@ -10,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments
+from ..core import arguments
+from ..core.formula import composite
+from ..core.op import OPS, Case, Cotangents, pointwise
+from ..core.spec import is_float
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import DataError, DTypeError, ShapeError
-from ..op import OPS, Case, composite, pointwise
-from ..spec import is_float
-from ..tensor import Tensor, as_tensor
+from ..kernels.choosers import row_kernel
 from .normalize import log_softmax, softmax
-from .normalize_geometry import row_stages
 from .pointwise import bit_and, cast, equal, where
 from .pointwise import sigmoid as _sigmoid
 from .reduce import mean, sum
@@ -25,18 +27,18 @@ from .view import reshape
 NAN = math.nan  # one object: plans are cached by attributes, and NaN equals only itself
 
 
-def _classes(x: Any) -> Tensor:
+def _classes(x: Tensor) -> Tensor:
     """0 … C − 1 along the last axis, as labels are: 32 bits."""
     line: Tensor = OPS["arange"](n=x.shape[-1], dtype="int32")
     return line
 
 
-def _hit(x: Any, labels: Any) -> Tensor:
+def _hit(x: Tensor, labels: Tensor) -> Tensor:
     """In 32 bits, which hold every class: beside labels of 64 that are none it is for the caller to ask `_known`."""
     return equal(_classes(x), reshape(cast(labels, "int32"), (*labels.shape, 1)))
 
 
-def _known(x: Any, labels: Any) -> Tensor:
+def _known(x: Tensor, labels: Tensor) -> Tensor:
     return bit_and(labels >= 0, labels < x.shape[-1])
 
 
@@ -51,8 +53,8 @@ def _samples() -> list[Case]:
     return [*out, Case(((4, 3), np.array([0, -1, 2, -1], np.int32)), dict(smoothing=0.0, ignore_index=-1))]
 
 
-@composite(cl="normalize.cl", samples=_samples)
-def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
+@composite(cl="normalize.cl", samples=_samples, reads=("narrow",), rule="wide", launch=row_kernel("CROSS_ENTROPY"))
+def _cross_entropy(x: Tensor, labels: Tensor, *, smoothing: float, ignore_index: int) -> Tensor:
     """y = ln Σ eˣ − Σ q x, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
     # ln Σ eˣ − x is taken below the maximum: beside a logit of 1e4 the logarithm of the sum would lose its digits.
     log_p = log_softmax(x)
@@ -62,18 +64,14 @@ def _cross_entropy(x: Any, labels: Any, *, smoothing: float, ignore_index: int) 
     return where(equal(labels, ignore_index), 0.0, value)
 
 
-@_cross_entropy.deflaunch
-def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
-    return row_stages(device, operands, "CROSS_ENTROPY", **_macros(smoothing, ignore_index))
-
-
 @_cross_entropy.defvjp
-def _(g: Any, y: Any, x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
-    return reshape(g, (*g.shape, 1)) * _cross_entropy_slope(x, labels, smoothing=smoothing, ignore_index=ignore_index), None
+def _(g: Tensor, y: Tensor, x: Tensor, labels: Tensor, *, smoothing: float, ignore_index: int) -> Cotangents:
+    g = reshape(g, (*g.shape, 1))
+    return g * _cross_entropy_slope(x, labels, smoothing=smoothing, ignore_index=ignore_index), None
 
 
-@composite(cl="normalize.cl", samples=_samples)
-def _cross_entropy_slope(x: Any, labels: Any, *, smoothing: float, ignore_index: int) -> Any:
+@composite(cl="normalize.cl", samples=_samples, reads=("narrow",), launch=row_kernel("CROSS_ENTROPY_SLOPE"))
+def _cross_entropy_slope(x: Tensor, labels: Tensor, *, smoothing: float, ignore_index: int) -> Tensor:
     """dx = softmax(x) − q, q = (1 − a) onehot(label) + a / C; 0 where ignored, NaN where the label is no class"""
     low = smoothing / x.shape[-1]
     column = reshape(labels, (*labels.shape, 1))
@@ -81,54 +79,50 @@ def _cross_entropy_slope(x: Any, labels: Any, *, smoothing: float, ignore_index:
     return where(equal(column, ignore_index), 0.0, where(_known(x, column), value, NAN))
 
 
-@_cross_entropy_slope.deflaunch
-def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
-    return row_stages(device, operands, "CROSS_ENTROPY_SLOPE", **_macros(smoothing, ignore_index))
+_cross_entropy_slope.launch_with(_cross_entropy, row_kernel("CROSS_ENTROPY_AND_SLOPE"))
 
 
-@_cross_entropy_slope.deflaunch_with(_cross_entropy)
-def _(device: Any, operands: Any, *, smoothing: float, ignore_index: int) -> Any:
-    return row_stages(device, operands, "CROSS_ENTROPY_AND_SLOPE", **_macros(smoothing, ignore_index))
-
-
-@composite("... n, ... n -> ...", cl="normalize.cl", samples=lambda: [Case((s, s)) for s in ((5, 7), (2, 3, 33), (3, 1))], accepts="float", domain=(0.01, 1.0))
-def _soft_cross_entropy(x: Any, q: Any) -> Any:
+@composite("... n, ... n -> ...", cl="normalize.cl",
+           samples=lambda: [Case((s, s)) for s in ((5, 7), (2, 3, 33), (3, 1))], accepts="float", domain=(0.01, 1.0),
+           reads=("narrow",), rule="wide", launch=row_kernel("SOFT_CROSS_ENTROPY"))
+def _soft_cross_entropy(x: Tensor, q: Tensor) -> Tensor:
     """y = Σ q (ln Σ eˣ − x)"""
     return sum(where(equal(q, 0.0), 0.0, -q * log_softmax(x)), -1)
 
 
-@_soft_cross_entropy.deflaunch
-def _(device: Any, operands: Any) -> Any:
-    return row_stages(device, operands, "SOFT_CROSS_ENTROPY")
-
-
 @_soft_cross_entropy.defvjp
-def _(g: Any, y: Any, x: Any, q: Any) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, q: Tensor) -> Cotangents:
     g = reshape(g, (*g.shape, 1))
     return g * (softmax(x) * sum(q, -1, keepdims=True) - q), -g * log_softmax(x)
 
 
-def cross_entropy(logits: Any, target: Any, smoothing: float = 0.0, ignore_index: int = -100, weight: Any = None) -> Tensor:
-    """y = −Σ_c q_c w_c log_softmax(logits)_c per sample, q = (1 − a) onehot(label) + a / C (a: smoothing, w: class weights).
+def cross_entropy(logits: TensorLike, target: TensorLike, smoothing: float = 0.0, ignore_index: int = -100,
+                  weight: TensorLike | None = None) -> Tensor:
+    """y = −Σ_c q_c w_c log_softmax(logits)_c per sample, q = (1 − a) onehot(label) + a / C
+    (a: smoothing, w: class weights).
 
     logits (..., C), target (...) of integers or bools, or (..., C) of probabilities, weight (C,); result (...).
     Value and gradient are a row kernel each, and one kernel where both are asked for, but for weights with smoothing.
     Where target is `ignore_index` the value is 0.
-    A label outside [0, C) raises DataError when the labels are known on the host; on the device the sample's value is NaN.
+    A label outside [0, C) raises DataError when the labels are known on the host; on the device the sample's value is
+    NaN. Raises ShapeError for shapes that do not fit, DTypeError for labels that are no integers, ConfigError.
     """
-    x, target, smoothing = as_tensor(logits), as_tensor(target), arguments.real("cross_entropy", "smoothing", smoothing, 0, most=1)
+    x, target = as_tensor(logits), as_tensor(target)
+    smoothing = arguments.real("cross_entropy", "smoothing", smoothing, 0, most=1)
     ignore_index = arguments.integer("cross_entropy", "ignore_index", ignore_index)
     if target.dtype.startswith(("float", "bfloat")):
         return _probabilities(x, target, smoothing, weight)
     if x.ndim != target.ndim + 1 or x.shape[:-1] != target.shape:
-        raise ShapeError(f"cross_entropy: expected labels of shape {x.shape[:-1]} for logits {x.shape}; got {target.shape}; classes go on the last axis.")
+        raise ShapeError(
+            f"cross_entropy: expected labels of shape {x.shape[:-1]} for logits {x.shape}; "
+            f"got {target.shape}; classes go on the last axis.")
     check_labels("cross_entropy", target, x.shape[-1], ignore_index)
     if weight is None:
         return _cross_entropy(x, target, smoothing=smoothing, ignore_index=ignore_index)
     return _weighted(x, target, smoothing, ignore_index, as_tensor(weight))
 
 
-def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: Any) -> Tensor:
+def _probabilities(x: Tensor, q: Tensor, smoothing: float, weight: TensorLike | None) -> Tensor:
     if x.shape != q.shape:
         raise ShapeError(f"cross_entropy: expected probabilities of the shape of the logits {x.shape}; got {q.shape}.")
     q = q if smoothing == 0 else q * (1.0 - smoothing) + smoothing / x.shape[-1]
@@ -139,27 +133,34 @@ def _weighted(x: Tensor, labels: Tensor, smoothing: float, ignore_index: int, we
     if weight.shape != x.shape[-1:]:
         raise ShapeError(f"cross_entropy: expected one weight a class, shape {x.shape[-1:]}; got {weight.shape}.")
     if not smoothing:
-        return label_weights(labels, weight, ignore_index) * _cross_entropy(x, labels, smoothing=0.0, ignore_index=ignore_index)
+        weights = label_weights(labels, weight, ignore_index)
+        return weights * _cross_entropy(x, labels, smoothing=0.0, ignore_index=ignore_index)
     y = log_softmax(x)
     value = -sum(where(_hit(x, labels), y * weight, 0.0), -1) * (1.0 - smoothing) - mean(y * weight, -1) * smoothing
     return where(equal(labels, ignore_index), 0.0, where(_known(x, labels), value, NAN))
 
 
-def label_weights(labels: Any, weight: Any, ignore_index: int = -100) -> Tensor:
-    """y = w[label] per sample, 0 where ignored: what the mean of a weighted cross entropy divides by. No gather, no one-hot."""
+def label_weights(labels: TensorLike, weight: TensorLike, ignore_index: int = -100) -> Tensor:
+    """y = w[label] per sample, 0 where ignored: what the mean of a weighted cross entropy divides by.
+    No gather, no one-hot.
+    """
     labels, weight = as_tensor(labels), as_tensor(weight)
     return where(equal(labels, ignore_index), 0.0, sum(where(_hit(weight, labels), weight, 0.0), -1))
 
 
-def pick_label(p: Any, labels: Any, ignore_index: int) -> Tensor:
-    """y = p[label] per sample, classes on the last axis; 1 where ignored, NaN where the label is no class. No gather, no one-hot."""
+def pick_label(p: Tensor, labels: TensorLike, ignore_index: int) -> Tensor:
+    """y = p[label] per sample, classes on the last axis; 1 where ignored, NaN where the label is no class.
+    No gather, no one-hot.
+    """
     labels = as_tensor(labels)
     picked = where(_known(p, labels), sum(where(_hit(p, labels), p, 0.0), -1), NAN)
     return where(equal(labels, ignore_index), 1.0, picked)
 
 
 def check_labels(who: str, labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
-    """Raises DataError when labels known on the host are not integers in [0, classes); device-side ones are not looked at."""
+    """Raises DataError when labels known on the host are not integers in [0, classes);
+    device-side ones are not looked at.
+    """
     if is_float(labels.dtype):
         raise DTypeError(f"{who}: expected integer labels; got {labels.dtype}; cast them.")
     if labels.value is None:
@@ -177,5 +178,6 @@ def check_labels(who: str, labels: Tensor, classes: int, ignore_index: int | Non
 # --- two classes
 binary_cross_entropy_with_logits = pointwise(
     "binary_cross_entropy_with_logits", "x != x ? x : ((x > 0 ? x : (T)(0)) - x * y + log1p(exp(-ABS(x))))",
-    lambda x, y: np.logaddexp(x, 0) - x * y, lambda g, out, x, y: (g * (_sigmoid(x) - y), -g * x), accepts="float", cost=26, args=("x", "y"),
+    lambda x, y: np.logaddexp(x, 0) - x * y, lambda g, out, x, y: (g * (_sigmoid(x) - y), -g * x), accepts="float",
+    cost=26, args=("x", "y"),
     doc="y = max(x, 0) − x y + ln(1 + e^−|x|) = −y ln σ(x) − (1 − y) ln(1 − σ(x))")

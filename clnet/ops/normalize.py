@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import arguments
-from ..autocast import wide
+from ..core import arguments
+from ..core.autocast import wide
+from ..core.formula import composite
+from ..core.op import Case, Cotangents
+from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
-from ..op import Case, composite
-from ..tensor import Tensor, as_tensor, constant
-from .copy import stack
-from .normalize_geometry import column_stages, row_stages
+from ..kernels.choosers import column_kernel, row_kernel
+from .joining import stack
 from .pointwise import equal, exp, isfinite, log, maximum, minimum, rsqrt, where
 from .reduce import detach, mean, peak, sum, var
 from .view import reshape
@@ -29,68 +30,52 @@ def _rows(*more: Any, **attrs: Any) -> Any:
 
 
 # --- softmax
-def _shifted(x: Any, axis: int) -> Tensor:
+def _shifted(x: Tensor, axis: int) -> Tensor:
     """x − max x, and −∞ for a line of −∞ (never −∞ − −∞)."""
     top = peak(x, axis)
     return x - detach(where(isfinite(top), top, 0.0))
 
 
-@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float")
-def _softmax(x: Any, *, axis: int) -> Any:
+@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float", reads=("narrow",), rule="wide",
+           launch=row_kernel("SOFTMAX"))
+def _softmax(x: Tensor, *, axis: int) -> Tensor:
     """y = e^(x − max x) / Σ e^(x − max x) along an axis; a line of −∞ gives zeros"""
     e = exp(_shifted(x, axis))
     total = sum(e, axis, keepdims=True)
     return e / where(equal(total, 0.0), 1.0, total)
 
 
-@_softmax.deflaunch
-def _(device: Any, operands: Any, *, axis: int) -> Any:
-    return row_stages(device, operands, "SOFTMAX") if axis == -1 else None
-
-
 @_softmax.defvjp
-def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Cotangents:
     return _softmax_gradient(g, y, axis=axis)
 
 
-@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float")
-def _softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float", reads=("narrow",),
+           launch=row_kernel("SOFTMAX_GRADIENT"))
+def _softmax_gradient(g: Tensor, y: Tensor, *, axis: int) -> Tensor:
     """dx = y · (g − Σ g y) along an axis"""
     return y * (g - sum(g * y, axis, keepdims=True))
 
 
-@_softmax_gradient.deflaunch
-def _(device: Any, operands: Any, *, axis: int) -> Any:
-    return row_stages(device, operands, "SOFTMAX_GRADIENT") if axis == -1 else None
-
-
-@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float")
-def _log_softmax(x: Any, *, axis: int) -> Any:
+@composite("... n -> ... n", cl="normalize.cl", samples=_rows(axis=-1), accepts="float", reads=("narrow",), rule="wide",
+           launch=row_kernel("LOG_SOFTMAX"))
+def _log_softmax(x: Tensor, *, axis: int) -> Tensor:
     """y = x − max x − ln Σ e^(x − max x) along an axis; a line of −∞ stays so"""
     d = _shifted(x, axis)
     total = sum(exp(d), axis, keepdims=True)
     return d - log(where(equal(total, 0.0), 1.0, total))
 
 
-@_log_softmax.deflaunch
-def _(device: Any, operands: Any, *, axis: int) -> Any:
-    return row_stages(device, operands, "LOG_SOFTMAX") if axis == -1 else None
-
-
 @_log_softmax.defvjp
-def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Cotangents:
     return _log_softmax_gradient(g, y, axis=axis)
 
 
-@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float")
-def _log_softmax_gradient(g: Any, y: Any, *, axis: int) -> Any:
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", axis=-1), accepts="float", reads=("narrow",),
+           launch=row_kernel("LOG_SOFTMAX_GRADIENT"))
+def _log_softmax_gradient(g: Tensor, y: Tensor, *, axis: int) -> Tensor:
     """dx = g − e^y · Σ g along an axis"""
     return g - exp(y) * sum(g, axis, keepdims=True)
-
-
-@_log_softmax_gradient.deflaunch
-def _(device: Any, operands: Any, *, axis: int) -> Any:
-    return row_stages(device, operands, "LOG_SOFTMAX_GRADIENT") if axis == -1 else None
 
 
 def _axis(who: str, x: Tensor, axis: int) -> int:
@@ -98,7 +83,7 @@ def _axis(who: str, x: Tensor, axis: int) -> int:
     return arguments.axis(who, axis, x.ndim) - x.ndim
 
 
-def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) -> Tensor:
+def softmax(x: TensorLike, axis: int = -1, temperature: float = 1.0, mask: TensorLike | None = None) -> Tensor:
     """y = e^(x/T) / Σ e^(x/T) along `axis`, where `mask` allows.
 
     mask   bool (True: takes part) or a float tensor that is added to x / T; broadcasts to x
@@ -107,71 +92,70 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0, mask: Any = None) 
     Raises ConfigError for a temperature that is not positive, ShapeError for an axis that x lacks.
     """
     x = as_tensor(x)
-    temperature = arguments.real("softmax", "temperature", temperature, above=0, way="; small values sharpen, argmax is the limit")
+    temperature = arguments.real("softmax", "temperature", temperature, above=0,
+                                 way="; small values sharpen, argmax is the limit")
     x = x if temperature == 1.0 else x * (1.0 / temperature)
     return _softmax(masked(x, mask), axis=_axis("softmax", x, axis))
 
 
-def log_softmax(x: Any, axis: int = -1) -> Tensor:
+def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """y = x − ln Σ eˣ along `axis`; one row kernel along the last axis."""
     x = as_tensor(x)
     return _log_softmax(x, axis=_axis("log_softmax", x, axis))
 
 
-def masked(x: Tensor, mask: Any) -> Tensor:
-    """x where a bool mask is True and −∞ elsewhere; x + mask for a float mask."""
+def masked(x: Tensor, mask: TensorLike | None) -> Tensor:
+    """y = x where a bool mask is True and −∞ elsewhere; x + mask for a float mask. Raises ShapeError."""
     if mask is None:
         return x
     mask = as_tensor(mask)
-    y = where(mask, x, -math.inf) if mask.dtype == "bool" else x + (mask if mask.dtype == x.dtype else mask.astype(x.dtype))
+    if mask.dtype == "bool":
+        y = where(mask, x, -math.inf)
+    else:
+        y = x + (mask if mask.dtype == x.dtype else mask.astype(x.dtype))
     if y.shape != x.shape:
         raise ShapeError(f"softmax: expected a mask that broadcasts to {x.shape}; got {mask.shape}.")
     return y
 
 
 # --- standardize: what all but RMS normalisation share
-def _standard(shape: tuple[int, ...], axes: tuple[int, ...]) -> Case:
-    return Case((shape,), dict(axes=axes, eps=1e-5))
+LINES = (((4, 9), (1,)), ((3, 2, 40), (2,)), ((3, 5, 2), (0, 2)), ((2, 3, 4), (1, 2)))  # (shape, axes) of samples
 
 
-@composite(cl="normalize.cl", accepts="float", samples=lambda: [
-    _standard((4, 9), (1,)), _standard((3, 2, 40), (2,)), _standard((3, 5, 2), (0, 2)), _standard((2, 3, 4), (1, 2)), _standard((2, 1), (1,))])
-def _standardize(x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+def _standard(shape: tuple[int, ...], axes: tuple[int, ...], operands: int = 1) -> Case:
+    return Case((shape,) * operands, dict(axes=axes, eps=1e-5))
+
+
+@composite(cl="normalize.cl", reads=("narrow",), accepts="float", launch=row_kernel("STANDARDIZE"),
+           samples=lambda: [_standard(s, a) for s, a in (*LINES, ((2, 1), (1,)))])
+def _standardize(x: Tensor, *, axes: tuple[int, ...], eps: float) -> Tensor:
     """y = (x − E[x]) / √(Var[x] + ε) over the axes, biased variance"""
     return (x - mean(x, axes, keepdims=True)) * rsqrt(var(x, axes, keepdims=True) + eps)
 
 
-@_standardize.deflaunch
-def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
-    last = axes == (len(operands[0].shape) - 1,)
-    return row_stages(device, operands, "STANDARDIZE", EPS=repr(eps)) if last else None
-
-
 @_standardize.defvjp
-def _(g: Any, y: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: tuple[int, ...], eps: float) -> Cotangents:
     return _standardize_gradient(g, x, axes=axes, eps=eps)
 
 
-@composite(cl="normalize.cl", accepts="float", samples=lambda: [
-    Case((s, s), dict(axes=a, eps=1e-5)) for s, a in (((4, 9), (1,)), ((3, 2, 40), (2,)), ((3, 5, 2), (0, 2)), ((2, 3, 4), (1, 2)))])
-def _standardize_gradient(g: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+@composite(cl="normalize.cl", reads=("narrow",), accepts="float", launch=row_kernel("STANDARDIZE_GRADIENT"),
+           samples=lambda: [_standard(s, a, 2) for s, a in LINES])
+def _standardize_gradient(g: Tensor, x: Tensor, *, axes: tuple[int, ...], eps: float) -> Tensor:
     """dx = r · (g − E[g] − x̂ E[g x̂]), r = 1 / √(Var[x] + ε), x̂ = (x − E[x]) r"""
     r = rsqrt(var(x, axes, keepdims=True) + eps)
     xh = (x - mean(x, axes, keepdims=True)) * r
     return r * (g - mean(g, axes, keepdims=True) - xh * mean(g * xh, axes, keepdims=True))
 
 
-@_standardize_gradient.deflaunch
-def _(device: Any, operands: Any, *, axes: tuple[int, ...], eps: float) -> Any:
-    last = axes == (len(operands[0].shape) - 1,)
-    return row_stages(device, operands, "STANDARDIZE_GRADIENT", EPS=repr(eps)) if last else None
-
-
 # --- and with a scale and a shift, where statistics run along other axes than the last: batch normalisation
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less a typical element, so that neither a large mean nor one outlier costs accuracy."""
+def _moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less a typical element,
+    so that neither a large mean nor one outlier costs accuracy.
+    """
     x = wide(x)
-    a, b, c = (detach(x[tuple(slice(k := part * (n - 1) // 2, k + 1) if axis in axes else slice(None) for axis, n in enumerate(x.shape))]) for part in range(3))
+    a, b, c = (detach(x[tuple(slice(k := part * (n - 1) // 2, k + 1) if axis in axes else slice(None)
+                              for axis, n in enumerate(x.shape))])
+               for part in range(3))
     middle = maximum(minimum(a, b), minimum(maximum(a, b), c))  # the median of three
     d = x - middle
     off = mean(d, axes, keepdims=True)
@@ -179,15 +163,16 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 @composite(cl="normalize.cl", accepts="float", samples=lambda: [
-    Case((s, p, p), dict(axes=a, eps=1e-5)) for s, p, a in (((4, 3, 9), (1, 3, 1), (0, 2)), ((5, 4), (1, 4), (0,)), ((3, 2, 4, 5), (1, 2, 1, 1), (0, 2, 3)))])
-def _standardize_affine(x: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    Case((s, p, p), dict(axes=a, eps=1e-5))
+    for s, p, a in (((4, 3, 9), (1, 3, 1), (0, 2)), ((5, 4), (1, 4), (0,)), ((3, 2, 4, 5), (1, 2, 1, 1), (0, 2, 3)))])
+def _standardize_affine(x: Tensor, gamma: Tensor, beta: Tensor, *, axes: tuple[int, ...], eps: float) -> Tensor:
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the axes, biased variance; γ and β have size 1 along them"""
     center, spread = _moments(x, axes)
     return (x - center) * rsqrt(spread + eps) * gamma + beta
 
 
 @_standardize_affine.defvjp
-def _(g: Any, y: Any, x: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, *, axes: tuple[int, ...], eps: float) -> Cotangents:
     """dβ = Σ g, dγ = Σ g x̂, dx = γ r · (g − dβ / n − x̂ dγ / n): two sums for all three."""
     center, spread = _moments(x, axes)
     r = rsqrt(spread + eps)
@@ -198,55 +183,43 @@ def _(g: Any, y: Any, x: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], e
 
 
 # --- layer norm
-@composite("... n, n, n -> ... n", cl="normalize.cl", samples=_rows("n", "n", eps=1e-5), accepts="float")
-def _layer_norm(x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+@composite("... n, n, n -> ... n", cl="normalize.cl", samples=_rows("n", "n", eps=1e-5), accepts="float",
+           reads=("narrow",), launch=row_kernel("LAYER_NORM"))
+def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Tensor:
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the last axis, biased variance"""
     return _standardize(x, axes=(x.ndim - 1,), eps=eps) * gamma + beta
 
 
-@_layer_norm.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return row_stages(device, operands, "LAYER_NORM", EPS=repr(eps))
-
-
 @_layer_norm.defvjp
-def _(g: Any, y: Any, x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Cotangents:
     parameters = _layer_norm_parameter_gradient(g, x, eps=eps)
     return _layer_norm_gradient(g, x, gamma, eps=eps), parameters[0], parameters[1]
 
 
-@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float")
-def _layer_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float",
+           reads=("narrow",), launch=row_kernel("LAYER_NORM_GRADIENT"))
+def _layer_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, eps: float) -> Tensor:
     """dx = r · (gγ − E[gγ] − x̂ E[gγ x̂]) over the last axis, r = 1 / √(Var[x] + ε), x̂ = (x − E[x]) r"""
     return _standardize_gradient(g * gamma, x, axes=(x.ndim - 1,), eps=eps)
 
 
-@_layer_norm_gradient.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return row_stages(device, operands, "LAYER_NORM_GRADIENT", EPS=repr(eps))
-
-
-@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
-def _layer_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float", reads=("narrow",),
+           launch=column_kernel("LAYER_NORM_PARAMETERS", 2))
+def _layer_norm_parameter_gradient(g: Tensor, x: Tensor, *, eps: float) -> Tensor:
     """(dγ, dβ) = (Σ g x̂, Σ g) over all axes but the last, x̂ = (x − E[x]) / √(Var[x] + ε)"""
     lead = tuple(range(x.ndim - 1))
     return stack([sum(g * _standardize(x, axes=(x.ndim - 1,), eps=eps), lead), sum(g, lead)])
 
 
-@_layer_norm_parameter_gradient.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return column_stages(device, operands, "LAYER_NORM_PARAMETERS", 2, EPS=repr(eps))
+_layer_norm_gradient.launch_with(_layer_norm_parameter_gradient, column_kernel("LAYER_NORM_GRADIENTS", 2))
 
 
-@_layer_norm_gradient.deflaunch_with(_layer_norm_parameter_gradient)
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return column_stages(device, operands, "LAYER_NORM_GRADIENTS", 2, EPS=repr(eps))
-
-
-def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None,
+               eps: float = 1e-5) -> Tensor:
     """y = γ · (x − E[x]) / √(Var[x] + ε) + β, over the trailing axes that γ has (the last one without γ and β).
 
-    Forward is one row kernel, dx with the partial sums of (dγ, dβ) another; what follows y or dx (activation, residual) melts into it.
+    Forward is one row kernel, dx with the partial sums of (dγ, dβ) another;
+    what follows y or dx (activation, residual) melts into it.
     Paper: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
     """
     x, eps = as_tensor(x), arguments.real("layer_norm", "eps", eps, 0)
@@ -261,7 +234,7 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -
     return reshape(y, x.shape)
 
 
-def _vector(p: Any, default: int, rows: Tensor) -> Tensor:
+def _vector(p: TensorLike | None, default: int, rows: Tensor) -> Tensor:
     return constant(default, rows.dtype, rows.shape[-1:]) if p is None else reshape(p, rows.shape[-1:])
 
 
@@ -271,54 +244,41 @@ def _check_trailing(who: str, x: Tensor, shape: tuple[int, ...]) -> None:
 
 
 # --- RMS norm
-@composite("... n, n -> ... n", cl="normalize.cl", samples=_rows("n", eps=1e-5), accepts="float")
-def _rms_norm(x: Any, gamma: Any, *, eps: float) -> Any:
+@composite("... n, n -> ... n", cl="normalize.cl", samples=_rows("n", eps=1e-5), accepts="float", reads=("narrow",),
+           launch=row_kernel("RMS_NORM"))
+def _rms_norm(x: Tensor, gamma: Tensor, *, eps: float) -> Tensor:
     """y = γ · x / √(E[x²] + ε) over the last axis"""
     return x * rsqrt(mean(x * x, -1, keepdims=True) + eps) * gamma
 
 
-@_rms_norm.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return row_stages(device, operands, "RMS_NORM", EPS=repr(eps))
-
-
 @_rms_norm.defvjp
-def _(g: Any, y: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, gamma: Tensor, *, eps: float) -> Cotangents:
     return _rms_norm_gradient(g, x, gamma, eps=eps), _rms_norm_parameter_gradient(g, x, eps=eps)
 
 
-@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float")
-def _rms_norm_gradient(g: Any, x: Any, gamma: Any, *, eps: float) -> Any:
+@composite("... n, ... n, n -> ... n", cl="normalize.cl", samples=_rows("x", "n", eps=1e-5), accepts="float",
+           reads=("narrow",), launch=row_kernel("RMS_NORM_GRADIENT"))
+def _rms_norm_gradient(g: Tensor, x: Tensor, gamma: Tensor, *, eps: float) -> Tensor:
     """dx = r · (gγ − x̂ E[gγ x̂]) over the last axis, r = 1 / √(E[x²] + ε), x̂ = x r"""
     r = rsqrt(mean(x * x, -1, keepdims=True) + eps)
     if x.shape[-1] == 1:
-        # A row of one element is all projection: 1 − x̂² is ε r², and as a difference would lose its digits, more so its derivative.
+        # A row of one element is all projection: 1 − x̂² is ε r², and as a difference would lose its digits,
+        # more so its derivative.
         return g * gamma * (eps * r * r * r)
     return r * (g * gamma - x * r * mean(g * gamma * x * r, -1, keepdims=True))
 
 
-@_rms_norm_gradient.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return row_stages(device, operands, "RMS_NORM_GRADIENT", EPS=repr(eps))
-
-
-@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float")
-def _rms_norm_parameter_gradient(g: Any, x: Any, *, eps: float) -> Any:
+@composite("... n, ... n -> ... n", cl="normalize.cl", samples=_rows("x", eps=1e-5), accepts="float", reads=("narrow",),
+           launch=column_kernel("RMS_NORM_PARAMETERS", 1))
+def _rms_norm_parameter_gradient(g: Tensor, x: Tensor, *, eps: float) -> Tensor:
     """dγ = Σ g x̂ over all axes but the last, x̂ = x / √(E[x²] + ε)"""
     return sum(g * x * rsqrt(mean(x * x, -1, keepdims=True) + eps), tuple(range(x.ndim - 1)))
 
 
-@_rms_norm_parameter_gradient.deflaunch
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return column_stages(device, operands, "RMS_NORM_PARAMETERS", 1, EPS=repr(eps))
+_rms_norm_gradient.launch_with(_rms_norm_parameter_gradient, column_kernel("RMS_NORM_GRADIENTS", 1))
 
 
-@_rms_norm_gradient.deflaunch_with(_rms_norm_parameter_gradient)
-def _(device: Any, operands: Any, *, eps: float) -> Any:
-    return column_stages(device, operands, "RMS_NORM_GRADIENTS", 1, EPS=repr(eps))
-
-
-def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
+def rms_norm(x: TensorLike, gamma: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
     """y = γ · x / √(E[x²] + ε), over the trailing axes that γ has (the last one without γ).
 
     Forward is one row kernel, dx with the partial sums of dγ another.
@@ -332,34 +292,44 @@ def rms_norm(x: Any, gamma: Any = None, eps: float = 1e-5) -> Tensor:
 
 
 # --- statistics over other axes
-def _channel(p: Any, x: Tensor, axis: int) -> Tensor:
+def _channel(p: TensorLike, x: Tensor, axis: int) -> Tensor:
     """A vector of one number a channel, shaped to broadcast against x."""
     p = as_tensor(p)
     if p.shape != (x.shape[axis],):
-        raise ShapeError(f"normalisation: expected gamma, beta, mean and var of shape ({x.shape[axis]},), axis {axis} of x{x.shape}; got {p.shape}.")
+        raise ShapeError(
+            f"normalisation: expected gamma, beta, mean and var of shape ({x.shape[axis]},), "
+            f"axis {axis} of x{x.shape}; got {p.shape}.")
     return reshape(p, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
 
 
-def _affine(y: Tensor, gamma: Any, beta: Any, axis: int) -> Tensor:
+def _affine(y: Tensor, gamma: TensorLike | None, beta: TensorLike | None, axis: int) -> Tensor:
     y = y if gamma is None else y * _channel(gamma, y, axis)
     return y if beta is None else y + _channel(beta, y, axis)
 
 
-def batch_norm(x: Any, gamma: Any = None, beta: Any = None, mean: Any = None, var: Any = None, eps: float = 1e-5, axis: int = 1) -> Tensor:
-    """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's."""
+def batch_norm(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None,
+               mean: TensorLike | None = None, var: TensorLike | None = None, eps: float = 1e-5,
+               axis: int = 1) -> Tensor:
+    """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's.
+
+    γ, β, μ and σ² (C,). Raises ConfigError without statistics, ShapeError where they are not one number a channel.
+    """
     x, eps = as_tensor(x), arguments.real("batch_norm", "eps", eps, 0)
     axis = arguments.axis("batch_norm", axis, x.ndim)
     if mean is None or var is None:
-        raise ConfigError("batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
+        raise ConfigError(
+            "batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
     y = (x - _channel(mean, x, axis)) * rsqrt(_channel(var, x, axis) + eps)
     return _affine(y, gamma, beta, axis)
 
 
-def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5, axis: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """y = γ · (x − E[x]) / √(Var[x] + ε) + β per channel over the batch; also E[x] and the unbiased Var[x] of each channel.
+def batch_norm_train(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None, eps: float = 1e-5,
+                     axis: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """y = γ · (x − E[x]) / √(Var[x] + ε) + β per channel over the batch;
+    also E[x] and the unbiased Var[x] of each channel.
 
-    y uses the biased variance; the returned one is what running statistics take. Both are shared with y, not computed twice.
-    A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
+    y uses the biased variance; the returned one is what running statistics take. Both are shared with y, not computed
+    twice. A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
     Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
     """
     x, eps = as_tensor(x), arguments.real("batch_norm_train", "eps", eps, 0)
@@ -367,7 +337,9 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     axes = tuple(a for a in range(x.ndim) if a != axis)
     n = math.prod(x.shape[a] for a in axes)
     if n < 2:
-        raise ShapeError(f"batch_norm_train: expected at least 2 values a channel; got x{x.shape} with {n}; use batch_norm with running statistics.")
+        raise ShapeError(
+            "batch_norm_train: expected at least 2 values a channel; "
+            f"got x{x.shape} with {n}; use batch_norm with running statistics.")
     one = constant(1, x.dtype, (x.shape[axis],)), constant(0, x.dtype, (x.shape[axis],))
     scale, shift = (_channel(d if p is None else p, x, axis) for p, d in zip((gamma, beta), one, strict=True))
     y = _standardize_affine(x, scale, shift, axes=axes, eps=eps)
@@ -375,23 +347,28 @@ def batch_norm_train(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1
     return y, center, biased * (n / (n - 1))
 
 
-def group_norm(x: Any, num_groups: int, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+def group_norm(x: TensorLike, num_groups: int, gamma: TensorLike | None = None, beta: TensorLike | None = None,
+               eps: float = 1e-5) -> Tensor:
     """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample over the channels of a group and all positions.
 
     x (N, C, *S), γ and β (C,). A row kernel over (C / num_groups · S); γ and β melt into it.
+    Raises ShapeError where C is no multiple of num_groups.
     Paper: Wu, He 2018, arXiv:1803.08494.
     """
     x, num_groups = as_tensor(x), arguments.integer("group_norm", "num_groups", num_groups, 1)
     if x.ndim < 2 or x.shape[1] % num_groups:
-        raise ShapeError(f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
+        raise ShapeError(
+            f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
     eps = arguments.real("group_norm", "eps", eps, 0)
     rows = reshape(x, (x.shape[0] * num_groups, math.prod(x.shape[1:]) // num_groups))
     return _affine(reshape(_standardize(rows, axes=(1,), eps=eps), x.shape), gamma, beta, 1)
 
 
-def instance_norm(x: Any, gamma: Any = None, beta: Any = None, eps: float = 1e-5) -> Tensor:
+def instance_norm(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None,
+                  eps: float = 1e-5) -> Tensor:
     """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample and channel over all positions; x (N, C, *S).
 
+    Raises ShapeError for x without positions.
     Paper: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
     """
     x = as_tensor(x)

@@ -7,31 +7,42 @@ Accumulation is float32 or wider; NaN wins every comparison, as in NumPy.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .. import arguments
+from ..core import arguments
+from ..core.arguments import Axes
+from ..core.arrays import Array
+from ..core.autodiff import gradients
+from ..core.formula import composite
+from ..core.op import OPS, Case, Cotangents, Fold, Op, reduction
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
-from ..op import OPS, Case, Fold, Op, composite, reduction
-from ..tensor import Tensor, as_tensor
 from .pointwise import equal, exp, isfinite, log, ones, where
 from .view import expand, flip, pad, permute, reshape
 
 
-def _keep(fn: Any) -> Any:
+def _keep(fn: Callable[..., Array]) -> Any:
     return lambda x, *, axes: fn(x, axis=tuple(axes), keepdims=True)
 
 
-def _peak(fn: Any, none: float) -> Any:
+def _peak(fn: Callable[..., Array], none: float) -> Any:
     """`none` of no elements."""
-    return lambda x, *, axes: _keep(fn)(x, axes=axes) if x.size else np.full([1 if a in axes else n for a, n in enumerate(x.shape)], none)
+
+    def ref(x: Array, *, axes: tuple[int, ...]) -> Array:
+        if x.size:
+            return _keep(fn)(x, axes=axes)
+        return np.full([1 if a in axes else n for a, n in enumerate(x.shape)], none)
+
+    return ref
 
 
-def _arg(fn: Any) -> Any:
+def _arg(fn: Callable[..., Array]) -> Any:
     """NumPy's argmax over several axes: the flat number along them, first on ties."""
 
-    def ref(x: Any, *, axes: tuple[int, ...]) -> Any:
+    def ref(x: Array, *, axes: tuple[int, ...]) -> Array:
         kept = [a for a in range(x.ndim) if a not in axes]
         flat = np.transpose(x, (*kept, *axes)).reshape(*(x.shape[a] for a in kept), -1)
         return np.asarray(fn(flat, axis=-1)).reshape([1 if a in axes else n for a, n in enumerate(x.shape)])
@@ -39,13 +50,13 @@ def _arg(fn: Any) -> Any:
     return ref
 
 
-def _to_first(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+def _to_first(g: Tensor, y: Tensor, x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """The whole cotangent to the first element that equals the result."""
     arg = OPS["argmax"](equal(x, y).astype("int8"), axes=axes)
     return where(equal(positions(x.shape, axes), arg), g, 0.0)
 
 
-def _to_factors(g: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+def _to_factors(g: Tensor, y: Tensor, x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     return OPS["prod_gradient"](g, x, axes=axes)
 
 
@@ -60,18 +71,22 @@ def _place(word: str, compare: str) -> Fold:
     return Fold((word, "LONG_MAX"), ("x", "i"), (f"({better}) ? b0 : a0", f"({better}) ? b1 : a1"), "a1", ("T", "I"))
 
 
-def _total(x: Any, *, axes: tuple[int, ...]) -> Any:
-    """NumPy adds in pairs along the last axes alone: sums over others are made in float64, in which running totals keep what float32 does."""
+def _total(x: Array, *, axes: tuple[int, ...]) -> Any:
+    """NumPy adds in pairs along the last axes alone: sums over others are made in float64,
+    in which running totals keep what float32 does.
+    """
     pairs = tuple(axes) == tuple(range(x.ndim - len(axes), x.ndim)) or x.dtype.kind != "f"
     return np.sum(x, axis=tuple(axes), keepdims=True, dtype=None if pairs else np.float64)
 
 
-_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _total, lambda g, y, x, *, axes: expand(g, x.shape), out="sum",
-                 doc="y = Σ x over the axes")
-_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _to_factors, out="sum", accepts="number", domain=(0.5, 1.5),
-                  doc="y = Π x over the axes")
-_max = reduction("max", _extreme("LOWEST", ">"), _peak(np.max, -np.inf), _to_first, doc="y = max x over the axes; the gradient goes to the first maximum")
-_min = reduction("min", _extreme("HIGHEST", "<"), _peak(np.min, np.inf), _to_first, doc="y = min x over the axes; the gradient goes to the first minimum")
+_sum = reduction("sum", Fold(("0",), ("x",), ("a0 + b0",)), _total, lambda g, y, x, *, axes: expand(g, x.shape),
+                 out="sum", doc="y = Σ x over the axes", rule="wide")
+_prod = reduction("prod", Fold(("1",), ("x",), ("a0 * b0",)), _keep(np.prod), _to_factors, out="sum", accepts="number",
+                  domain=(0.5, 1.5), doc="y = Π x over the axes", rule="wide")
+_max = reduction("max", _extreme("LOWEST", ">"), _peak(np.max, -np.inf), _to_first,
+                 doc="y = max x over the axes; the gradient goes to the first maximum")
+_min = reduction("min", _extreme("HIGHEST", "<"), _peak(np.min, np.inf), _to_first,
+                 doc="y = min x over the axes; the gradient goes to the first minimum")
 argmax = reduction("argmax", _place("LOWEST", ">"), _arg(np.argmax), None, out="int64",
                    doc="y = index of the first maximum along the axes, in row-major order")
 argmin = reduction("argmin", _place("HIGHEST", "<"), _arg(np.argmin), None, out="int64",
@@ -81,7 +96,7 @@ argmin = reduction("argmin", _place("HIGHEST", "<"), _arg(np.argmin), None, out=
 @composite(accepts="number", domain=(0.5, 1.5), samples=lambda: [
     Case((tuple(1 if a in axes else n for a, n in enumerate(shape)), shape), dict(axes=axes))
     for shape, axes in (((3, 5), (1,)), ((3, 5), (0, 1)), ((2, 1, 7), (0, 2)), ((4, 1), (1,)))])
-def _prod_gradient(g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+def _prod_gradient(g: Tensor, x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """dxᵢ = g · Πⱼ≠ᵢ xⱼ over the axes: g · y / xᵢ, with the rest of the product where one xᵢ is zero"""
     zero = equal(x, 0)
     count = OPS["sum"](zero.astype(x.dtype), axes=axes)
@@ -90,10 +105,8 @@ def _prod_gradient(g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
 
 
 @_prod_gradient.defvjp
-def _(u: Any, y: Any, g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+def _(u: Tensor, y: Tensor, g: Tensor, x: Tensor, *, axes: tuple[int, ...]) -> Cotangents:
     """By way of products alone, whose derivatives of every order hold at zeros, too."""
-    from ..autodiff import gradients
-
     others = _others(x, axes)
     return OPS["sum"](u * others, axes=axes), gradients(others, [x], u * g)[0]
 
@@ -116,11 +129,8 @@ def _others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return permute(reshape(y[:, :n], moved.shape), [order.index(a) for a in range(x.ndim)])
 
 
-CHOOSE = {"max", "min", "argmax", "argmin"}  # an element: of none there is nothing to choose
-
-
 def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """Row-major number of every element along `axes`, broadcastable to `shape`; costs no memory. Raises ShapeError."""
+    """y[i] = row-major number of i along `axes`, broadcastable to `shape`; int64, no memory. Raises ShapeError."""
     shape = arguments.sizes("positions", shape)
     axes = arguments.axes("positions", axes, len(shape))
     n = math.prod(shape[a] for a in axes)
@@ -128,10 +138,16 @@ def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
     return reshape(line, tuple(s if a in axes else 1 for a, s in enumerate(shape)))
 
 
-def _call(op: Op, x: Any, axes: Any, keepdims: bool) -> Tensor:
+def _call(op: Op, x: TensorLike, axes: Axes, keepdims: bool) -> Tensor:
+    x = as_tensor(x)
+    return _folded(op, x, arguments.axes(op.name, axes, x.ndim), keepdims)
+
+
+def _choice(op: Op, x: TensorLike, axes: Axes, keepdims: bool) -> Tensor:
+    """The same for ops that choose an element: of none there is nothing to choose."""
     x = as_tensor(x)
     dims = arguments.axes(op.name, axes, x.ndim)
-    if op.name in CHOOSE and 0 in x.shape and all(n for a, n in enumerate(x.shape) if a not in dims):
+    if 0 in x.shape and all(n for a, n in enumerate(x.shape) if a not in dims):
         raise ShapeError(f"{op.name}: expected at least one element along axes {dims}; got shape {x.shape}.")
     return _folded(op, x, dims, keepdims)
 
@@ -141,51 +157,57 @@ def _folded(op: Op, x: Tensor, dims: tuple[int, ...], keepdims: bool) -> Tensor:
     return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
 
 
-def peak(x: Any, axes: Any) -> Tensor:
+def peak(x: TensorLike, axes: Axes) -> Tensor:
     """y = max x over `axes`, which are kept; −∞ of no elements: what exponentials are shifted by."""
     x = as_tensor(x)
     return _folded(_max, x, arguments.axes("max", axes, x.ndim), True)
 
 
-def sum(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def sum(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Σ x over `axes` (None: all). Bool and small integers sum in 64 bits."""
     return _call(_sum, x, axes, keepdims)
 
 
-def prod(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Π x over `axes`."""
     return _call(_prod, x, axes, keepdims)
 
 
-def max(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = max x over `axes`; NaN wins; the gradient goes to the first maximum. Raises ShapeError where there is no element."""
-    return _call(_max, x, axes, keepdims)
+def max(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """y = max x over `axes`; NaN wins; the gradient goes to the first maximum.
+    Raises ShapeError where there is no element.
+    """
+    return _choice(_max, x, axes, keepdims)
 
 
-def min(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
-    """y = min x over `axes`; NaN wins; the gradient goes to the first minimum. Raises ShapeError where there is no element."""
-    return _call(_min, x, axes, keepdims)
+def min(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """y = min x over `axes`; NaN wins; the gradient goes to the first minimum.
+    Raises ShapeError where there is no element.
+    """
+    return _choice(_min, x, axes, keepdims)
 
 
-def argmax_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def argmax_(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = int64 index of the first maximum along `axes`. Raises ShapeError where there is no element."""
-    return _call(argmax, x, axes, keepdims)
+    return _choice(argmax, x, axes, keepdims)
 
 
-def argmin_(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def argmin_(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = int64 index of the first minimum along `axes`. Raises ShapeError where there is no element."""
-    return _call(argmin, x, axes, keepdims)
+    return _choice(argmin, x, axes, keepdims)
 
 
-def mean(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Σ x / n over `axes`."""
     x = as_tensor(x)
     dims = arguments.axes("mean", axes, x.ndim)
     return sum(x, dims, keepdims) / float(math.prod(x.shape[a] for a in dims))
 
 
-def var(x: Any, axes: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """y = Σ (x − mean x)² / max(n − ddof, 0) over `axes`: ∞, or NaN of 0 / 0, for ddof ≥ n. Two passes, so a large mean costs no accuracy."""
+def var(x: TensorLike, axes: Axes = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+    """y = Σ (x − mean x)² / max(n − ddof, 0) over `axes`: ∞, or NaN of 0 / 0, for ddof ≥ n.
+    Two passes, so a large mean costs no accuracy.
+    """
     x, ddof = as_tensor(x), arguments.integer("var", "ddof", ddof, 0)
     dims = arguments.axes("var", axes, x.ndim)
     n = math.prod(x.shape[a] for a in dims)
@@ -193,7 +215,7 @@ def var(x: Any, axes: Any = None, keepdims: bool = False, ddof: int = 0) -> Tens
     return sum(d * d, dims, keepdims) / float(n - ddof if n > ddof else 0)
 
 
-def logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = ln Σ eˣ over `axes`, shifted by the maximum so that it does not overflow; −∞ for a line of −∞."""
     x = as_tensor(x)
     dims = arguments.axes("logsumexp", axes, x.ndim)
@@ -203,7 +225,6 @@ def logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Tensor:
     return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
 
 
-def detach(x: Any) -> Tensor:
+def detach(x: TensorLike) -> Tensor:
     """y = x, with no gradient through it."""
-    y: Tensor = OPS["detach"](as_tensor(x))
-    return y
+    return OPS["detach"](as_tensor(x))

@@ -1,13 +1,16 @@
 """Changing the size of images: rows at rational places, averages over shares of an axis, pixel shuffling.
 
-One rule says how much of x[h] there is in y[i] along an axis of n, resized to m, with t = (a i + b) / c the place that i reads:
+One rule says how much of x[h] there is in y[i] along an axis of n, resized to m,
+with t = (a i + b) / c the place that i reads:
 
-    nearest   1 for h = ⌊t⌋, t = i n / m                  linear    max(0, 1 − |t − h|), t = ((2 i + 1) n / m − 1) / 2, clipped to [0, n − 1]
-    area      1 / (z − s) for s ≤ h < z, s = ⌊i n / m⌋, z = ⌈(i + 1) n / m⌉        corners   as linear, t = i (n − 1) / (m − 1)
+    nearest   1 for h = ⌊t⌋, t = i n / m
+    linear    max(0, 1 − |t − h|), t = ((2 i + 1) n / m − 1) / 2, clipped to [0, n − 1]
+    corners   as linear, t = i (n − 1) / (m − 1)
+    area      1 / (z − s) for s ≤ h < z, s = ⌊i n / m⌋, z = ⌈(i + 1) n / m⌉
 
-Repeating pixels and taking every r-th are views, and melt into whoever reads them. The elements that h went to lie side by side, at
-⌊(c h + …) / a⌋ and on: the adjoint gathers them in their order, nothing races. The formulas over views (⌊(a i + b) / c⌋ is "repeat c
-times, take every a-th from b") serve where the kernel of resample.cl does not suit.
+Repeating pixels and taking every r-th are views, and melt into whoever reads them. The elements that h went to lie
+side by side, at ⌊(c h + …) / a⌋ and on: the adjoint gathers them in their order, nothing races. The formulas over
+views (⌊(a i + b) / c⌋ is "repeat c times, take every a-th from b") serve where the kernel of resample.cl does not suit.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments
-from ..arguments import per_axis
+from ..core import arguments
+from ..core.arguments import Sizes, per_axis
+from ..core.arrays import Array
+from ..core.op import Case, Kernel
+from ..core.spec import Spec, accept
+from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
-from ..op import Case, Op
-from ..spec import Spec, accept
-from ..tensor import Tensor, as_tensor, constant
+from ..kernels.bands import band, places
+from ..kernels.choosers import resample_kernel
 from .indexing import getitem
 from .pointwise import abs as absolute
 from .pointwise import arange, bit_and, cast, clip, floordiv, where
@@ -31,41 +37,16 @@ from .pool import avg_pool
 from .reduce import sum
 from .view import _crop, expand, pad, permute, reshape, windows
 
+FAMILY = "sample"
 RULES = ("nearest", "linear", "corners", "area")
-MOST_TAPS = 64  # weights that a work-item of the kernel keeps; longer sums are formulas
-GPU_GROUP = 256
 UNROLLED = 4  # taps that are written out, so that they stay part of a map
 
 
-# --- where y[i] reads
-def _places(rule: str, n: int, m: int) -> tuple[int, int, int]:
-    """(a, b, c) with t = (a i + b) / c."""
-    if rule == "linear":
-        return 2 * n, n - m, 2 * m
-    if rule == "corners":
-        return (n - 1, 0, m - 1) if m > 1 and n > 1 else (0, 0, 1)
-    return n, 0, m
-
-
-def _reach(rule: str, n: int, m: int) -> int:
-    """How many neighbours y[i] reads from ⌊t⌋ on."""
-    return {"nearest": 1, "linear": 2, "corners": 2}.get(rule) or max(-(-(i + 1) * n // m) - i * n // m for i in range(m))
-
-
-def _band(rule: str, n: int, m: int, adjoint: bool) -> tuple[int, int, int, int]:
-    """(a, b, c, taps): result o sums over ⌊(a o + b) / c⌋ + k for k < taps."""
-    (a, b, c), k = _places(rule, n, m), _reach(rule, n, m)
-    if not adjoint:
-        return a, b, c, k
-    if a == 0:
-        return 0, 0, 1, m
-    # ⌊(a i + b) / c⌋ lies in [h − k + 1, h] for the i from ⌈(c (h − k + 1) − b) / a⌉ on, at most so many.
-    return c, c * (1 - k) - b + a - 1, a, (c * k - 1) // a + 1
-
-
 def _weights(rule: str, n: int, m: int, i: Tensor, h: Tensor, dtype: str) -> Tensor:
-    """How much of x[h] there is in y[i], for integer tensors i and h; what lies outside does not matter, it meets zeros."""
-    a, b, c = _places(rule, n, m)
+    """How much of x[h] there is in y[i], for integer tensors i and h;
+    what lies outside does not matter, it meets zeros.
+    """
+    a, b, c = places(rule, n, m)
     if rule == "area":
         start, stop = floordiv(i * n, m), floordiv(i * n + (n + m - 1), m)
         return where(bit_and(h >= start, h < stop), 1.0 / cast(stop - start, dtype), 0.0)
@@ -89,7 +70,7 @@ def _matrix(rule: str, n: int, m: int) -> np.ndarray[Any, Any]:
     return np.maximum(0.0, 1 - np.abs(np.clip(t, 0, n - 1) - h))
 
 
-def _applied(matrix: np.ndarray[Any, Any], x: Any) -> Any:
+def _applied(matrix: np.ndarray[Any, Any], x: Array) -> Array:
     """Σ over h of matrix[i, h] · x[:, h]; what has no weight is not read."""
     y = np.zeros((x.shape[0], len(matrix), x.shape[2]), x.dtype)
     for i, row in enumerate(matrix):
@@ -106,8 +87,9 @@ def _infer(x: Spec, *, rule: str, n: int, m: int) -> Spec:
 
 
 def _samples(adjoint: bool) -> list[Case]:
-    sizes = (("linear", 5, 8, 2, 3), ("area", 7, 3, 2, 3), ("nearest", 4, 6, 2, 3), ("corners", 3, 7, 2, 3), ("linear", 9, 4, 2, 3), ("corners", 1, 3, 2, 3),
-             ("corners", 4, 1, 2, 3), ("area", 2, 5, 2, 3), ("linear", 3, 5, 40, 1), ("area", 5, 2, 3, 37), ("linear", 50, 3, 1, 21))
+    sizes = (("linear", 5, 8, 2, 3), ("area", 7, 3, 2, 3), ("nearest", 4, 6, 2, 3), ("corners", 3, 7, 2, 3),
+             ("linear", 9, 4, 2, 3), ("corners", 1, 3, 2, 3), ("corners", 4, 1, 2, 3), ("area", 2, 5, 2, 3),
+             ("linear", 3, 5, 40, 1), ("area", 5, 2, 3, 37), ("linear", 50, 3, 1, 21))
     return [Case(((a, m if adjoint else n, d),), dict(rule=r, n=n, m=m)) for r, n, m, a, d in sizes]
 
 
@@ -126,7 +108,7 @@ def _taps(x: Tensor, a: int, b: int, c: int, taps: int, count: int) -> Tensor:
 
 
 def _banded(x: Tensor, adjoint: bool, rule: str, n: int, m: int) -> Tensor:
-    a, b, c, taps = _band(rule, n, m, adjoint)
+    a, b, c, taps = band(rule, n, m, adjoint)
     count = n if adjoint else m
     if not x.size:
         return constant(0, x.dtype, (x.shape[0], count, x.shape[2]))
@@ -145,44 +127,19 @@ def _banded(x: Tensor, adjoint: bool, rule: str, n: int, m: int) -> Tensor:
     return total
 
 
-_resample: Op = Op(
-    "resample", "kernel", _infer, lambda x, *, rule, n, m: _applied(_matrix(rule, n, m), x), ("x",), "resample.cl", accepts="float",
-    samples=lambda: _samples(False),
-    define=lambda x, **how: _banded(x, False, **how), family="sample", cost=8,
+_resample: Kernel = Kernel(
+    "resample", _infer, lambda x, *, rule, n, m: _applied(_matrix(rule, n, m), x), ("x",), cl="resample.cl",
+    accepts="float", samples=lambda: _samples(False), launch=resample_kernel(False),
+    define=lambda x, **how: _banded(x, False, **how), family=FAMILY, cost=8,
     doc="y[a, i, d] = Σ over h of w(i, h) · x[a, h, d], by the rule of resizing n to m",
     vjp=lambda g, y, x, **how: _resample_adjoint(g, **how))
-_resample_adjoint: Op = Op(
-    "resample_adjoint", "kernel", lambda g, *, rule, n, m: Spec((g.shape[0], n, g.shape[2]), g.dtype),
-    lambda g, *, rule, n, m: _applied(_matrix(rule, n, m).T, g), ("g",), "resample.cl", accepts="float", samples=lambda: _samples(True),
-    define=lambda g, **how: _banded(g, True, **how), family="sample", cost=8,
+_resample_adjoint: Kernel = Kernel(
+    "resample_adjoint", lambda g, *, rule, n, m: Spec((g.shape[0], n, g.shape[2]), g.dtype),
+    lambda g, *, rule, n, m: _applied(_matrix(rule, n, m).T, g), ("g",), cl="resample.cl", accepts="float",
+    samples=lambda: _samples(True), launch=resample_kernel(True),
+    define=lambda g, **how: _banded(g, True, **how), family=FAMILY, cost=8,
     doc="x[a, h, d] = Σ over i of w(i, h) · g[a, i, d]: the adjoint of resample",
     vjp=lambda u, y, g, **how: _resample(u, **how))
-
-
-def _launch(adjoint: bool) -> Any:
-    def launch(device: Any, operands: Any, *, rule: str, n: int, m: int) -> Any:
-        from ..engine.codegen import Stage
-
-        (a, b, c, taps), (pa, pb, pc) = _band(rule, n, m, adjoint), _places(rule, n, m)
-        (batch, start, width), count = operands[0].shape, n if adjoint else m
-        if taps > MOST_TAPS or (rule == "nearest" and not adjoint):
-            return None
-        defines = {"RULE": {"corners": "LINEAR"}.get(rule, rule.upper()), "BACK": int(adjoint), "X": "g" if adjoint else "x", "N": n, "M": m, "A": f"({a})",
-                   "B": f"({b})", "C": c, "TAPS": taps, "PA": pa, "PB": f"({pb})", "PC": pc, "BATCH": batch, "FROM": start, "COUNT": count,
-                   "WIDTH": width, "GPU": int(device.kind == "gpu")}
-        domain = (batch, count, width)
-        if device.kind == "gpu":
-            return [Stage("resample", defines, (-(-math.prod(domain) // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), domain)]
-        lanes = device.vector_width * 4 // max(4, np.dtype(operands[0].dtype).itemsize)
-        lanes = lanes if width >= lanes else 1
-        rows = batch * count if lanes > 1 else batch
-        chunk = -(-rows // max(1, min(rows, device.compute_units * 4, math.prod(domain) // 4096)))
-        return [Stage("resample", {**defines, "CHUNK": chunk}, (-(-rows // chunk),), (1,), domain, lanes)]
-
-    return launch
-
-
-_resample.launch, _resample_adjoint.launch = _launch(False), _launch(True)
 
 
 # --- axes
@@ -201,7 +158,7 @@ def _axis(x: Tensor, axis: int, m: int, rule: str) -> Tensor:
     return reshape(y, (*lead, m, *rest))
 
 
-def _image(who: str, x: Any, size: Any) -> tuple[Tensor, tuple[int, ...]]:
+def _image(who: str, x: TensorLike, size: Sizes) -> tuple[Tensor, tuple[int, ...]]:
     """x, and one length for each of its spatial axes."""
     x = as_tensor(x)
     d = x.ndim - 2
@@ -212,11 +169,13 @@ def _image(who: str, x: Any, size: Any) -> tuple[Tensor, tuple[int, ...]]:
 
 
 # --- what users call
-def resize(x: Any, size: Any, mode: str = "nearest", align_corners: bool = False) -> Tensor:
-    """y[n, c, i] = Σ over h of w(i, h) · x[n, c, h], nearest: h = ⌊i · S / size⌋; linear: between the two neighbours of ((2 i + 1) S / size − 1) / 2
+def resize(x: TensorLike, size: Sizes, mode: str = "nearest", align_corners: bool = False) -> Tensor:
+    """y[n, c, i] = Σ over h of w(i, h) · x[n, c, h], nearest: h = ⌊i · S / size⌋;
+    linear: between the two neighbours of ((2 i + 1) S / size − 1) / 2
 
-    x (N, C, *S), size an int or one per axis -> (N, C, *size). With align_corners a linear y[i] lies at i (S − 1) / (size − 1), so
-    that the corners stay. Along several axes: one after the other (bilinear, trilinear). Raises ShapeError, ConfigError.
+    x (N, C, *S), size an int or one per axis -> (N, C, *size). With align_corners a linear y[i] lies
+    at i (S − 1) / (size − 1), so that the corners stay. Along several axes: one after the other (bilinear, trilinear).
+    Raises ShapeError, ConfigError.
     """
     x, sizes = _image("resize", x, size)
     arguments.choice("resize", "mode", mode, ("nearest", "linear"))
@@ -227,7 +186,7 @@ def resize(x: Any, size: Any, mode: str = "nearest", align_corners: bool = False
     return x
 
 
-def adaptive_avg_pool(x: Any, size: Any) -> Tensor:
+def adaptive_avg_pool(x: TensorLike, size: Sizes) -> Tensor:
     """y[n, c, i] = mean of x[n, c, h] over ⌊i S / size⌋ ≤ h < ⌈(i + 1) S / size⌉, along every axis
 
     x (N, C, *S), size an int or one per axis -> (N, C, *size). Raises ShapeError.
@@ -240,19 +199,22 @@ def adaptive_avg_pool(x: Any, size: Any) -> Tensor:
     return x
 
 
-def pixel_shuffle(x: Any, factor: int) -> Tensor:
+def pixel_shuffle(x: TensorLike, factor: int) -> Tensor:
     """y[n, c, h · r + i, w · r + j] = x[n, c · r² + i · r + j, h, w], r the factor
 
-    x (N, C r², H, W) -> (N, C, H r, W r). Raises ShapeError. Paper: Shi et al. 2016, arXiv:1609.05158.
+    x (N, C r², H, W) -> (N, C, H r, W r). Raises ShapeError.
+    Paper: Shi et al. 2016, arXiv:1609.05158.
     """
     x, r = as_tensor(x), arguments.integer("pixel_shuffle", "factor", factor, 1)
     if x.ndim != 4 or x.shape[1] % (r * r):
-        raise ShapeError(f"pixel_shuffle: expected x (N, C · {r * r}, H, W), a multiple of {r * r} channels; got {x.shape}.")
+        raise ShapeError(
+            f"pixel_shuffle: expected x (N, C · {r * r}, H, W), a multiple of {r * r} channels; got {x.shape}.")
     n, c, h, w = x.shape
-    return reshape(permute(reshape(x, (n, c // (r * r), r, r, h, w)), 0, 1, 4, 2, 5, 3), (n, c // (r * r), h * r, w * r))
+    return reshape(permute(reshape(x, (n, c // (r * r), r, r, h, w)), 0, 1, 4, 2, 5, 3),
+                   (n, c // (r * r), h * r, w * r))
 
 
-def sizes_of(shape: Sequence[int], factor: Any) -> tuple[int, ...]:
-    """⌊S · factor⌋ for every spatial axis of a shape (N, C, *S); factor a number or one per axis."""
+def sizes_of(shape: Sequence[int], factor: float | Sequence[float]) -> tuple[int, ...]:
+    """P = ⌊S · factor⌋ for every spatial axis of a shape (N, C, *S); factor a number or one per axis."""
     factors = factor if isinstance(factor, tuple) else (factor,) * (len(shape) - 2)
     return tuple(int(n * f) for n, f in zip(shape[2:], factors, strict=True))

@@ -1,7 +1,8 @@
-"""Reading images between their pixels: bilinear sampling at any coordinates, and convolution over offsets that are computed.
+"""Reading images between their pixels: bilinear sampling at any coordinates, and convolution over
+offsets that are computed.
 
-One gather takes the four neighbours of every point, so the way back is one scatter that adds in a fixed order. Derivatives by
-the coordinates are those of the cell ⌊p⌋ … ⌊p⌋ + 1, also at whole numbers.
+One gather takes the four neighbours of every point, so the way back is one scatter that adds in a fixed order.
+Derivatives by the coordinates are those of the cell ⌊p⌋ … ⌊p⌋ + 1, also at whole numbers.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import arguments
-from ..arguments import per_axis
-from ..autocast import wide
+from ..core import arguments
+from ..core.arguments import Ints, Padding, Sizes, per_axis
+from ..core.autocast import wide
+from ..core.formula import composite
+from ..core.op import Case
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
-from ..op import Case, composite
-from ..tensor import Tensor, as_tensor
 from .conv import out_sizes, padding_sides
 from .index import _gather
 from .pointwise import arange, bit_and, cast, clip, detach, equal, floor, ones, where
@@ -25,13 +27,13 @@ from .view import permute, reshape
 def _bilinear(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor:
     """y[n, p, c] = Σ over the neighbours (i, j) of (1 − |py − i|)(1 − |px − j|) · x[n, c, i, j]
 
-    x (N, C, H, W), px and py (N, P) in pixels, in float32 at least: 16 bits would move a point by parts of a pixel. Outside lie zeros; with `border`,
-    points outside count as the nearest inside.
+    x (N, C, H, W), px and py (N, P) in pixels, in float32 at least: 16 bits would move a point by parts of a pixel.
+    Outside lie zeros; with `border`, points outside count as the nearest inside.
     """
     n, c, h, w = x.shape
     fx, ix = _cell(px, w, border)
     fy, iy = _cell(py, h, border)
-    high_x, high_y = reshape(arange(n=2, dtype="int64"), (1, 2, 1, 1)), reshape(arange(n=2, dtype="int64"), (2, 1, 1, 1))
+    high_x, high_y = (reshape(arange(n=2, dtype="int64"), shape) for shape in ((1, 2, 1, 1), (2, 1, 1, 1)))
     ix, iy = ix + high_x, iy + high_y
     weight = where(equal(high_x, 1), fx, 1.0 - fx) * where(equal(high_y, 1), fy, 1.0 - fy)
     inside = bit_and(bit_and(ix >= 0, ix < w), bit_and(iy >= 0, iy < h))
@@ -42,7 +44,9 @@ def _bilinear(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor
 
 
 def _cell(p: Tensor, n: int, border: bool) -> tuple[Tensor, Tensor]:
-    """(place in the cell, the cell's number); what is far outside moves no further than two cells, where it still reads nothing."""
+    """(place in the cell, the cell's number); what is far outside moves no further than two cells,
+    where it still reads nothing.
+    """
     p = clip(p, 0.0, float(n - 1)) if border else clip(p, -2.0, float(n + 1))
     low = detach(floor(p))
     return p - low, cast(low, "int64")
@@ -54,35 +58,42 @@ def _pixels(grid: Tensor, n: int, align_corners: bool) -> Tensor:
 
 
 def _grid_samples() -> list[Case]:
-    return [Case(((2, 3, 4, 5), (2, 3, 2, 2)), dict(padding=p, align_corners=a)) for p, a in (("zeros", False), ("border", True), ("zeros", True))]
+    return [Case(((2, 3, 4, 5), (2, 3, 2, 2)), dict(padding=p, align_corners=a))
+            for p, a in (("zeros", False), ("border", True), ("zeros", True))]
 
 
 @composite(samples=_grid_samples, accepts="float", domain=(-1.3, 1.3))
-def grid_sample(x: Any, grid: Any, *, padding: str = "zeros", align_corners: bool = False) -> Any:
+def grid_sample(x: Tensor, grid: Tensor, *, padding: str = "zeros", align_corners: bool = False) -> Tensor:
     """y[n, c, i, j] = x[n, c] at the point (grid[n, i, j, 0], grid[n, i, j, 1]) = (across, down), bilinear
 
-    x (N, C, H, W), grid (N, H', W', 2) with −1 … 1 over the image -> (N, C, H', W'). Outside: "zeros", or the nearest pixel ("border").
-    align_corners: −1 and 1 are the centres of the corner pixels, else their outer edges. Raises ShapeError, ConfigError.
+    x (N, C, H, W), grid (N, H', W', 2) with −1 … 1 over the image -> (N, C, H', W'). Outside: "zeros", or the nearest
+    pixel ("border"). align_corners: −1 and 1 are the centres of the corner pixels, else their outer edges. Raises
+    ShapeError, ConfigError.
     """
     if x.ndim != 4 or grid.ndim != 4 or grid.shape[0] != x.shape[0] or grid.shape[3] != 2 or not x.size:
-        raise ShapeError(f"grid_sample: expected x (N, C, H, W), not empty, and grid (N, H', W', 2); got {x.shape} and {grid.shape}.")
+        raise ShapeError(
+            "grid_sample: expected x (N, C, H, W), not empty, and grid (N, H', W', 2); "
+            f"got {x.shape} and {grid.shape}.")
     arguments.choice("grid_sample", "padding", padding, ("zeros", "border"))
     n, _, h, w = x.shape
     flat = reshape(wide(grid), (n, grid.shape[1] * grid.shape[2], 2))
-    y = _bilinear(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners), padding == "border")
+    y = _bilinear(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners),
+                  padding == "border")
     return reshape(permute(y, 0, 2, 1), (n, x.shape[1], *grid.shape[1:3]))
 
 
-@composite(samples=lambda: [Case(((2, 2, 3),), dict(size=(3, 4))), Case(((1, 2, 3),), dict(size=(1, 3), align_corners=True))], accepts="float")
-def _affine_grid(theta: Any, *, size: Any, align_corners: bool = False) -> Any:
+@composite(samples=lambda: [Case(((2, 2, 3),), dict(size=(3, 4))),
+                            Case(((1, 2, 3),), dict(size=(1, 3), align_corners=True))], accepts="float")
+def _affine_grid(theta: Tensor, *, size: Ints, align_corners: bool = False) -> Tensor:
     """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image"""
     h, w = size
-    across, down = reshape(_line(w, align_corners, theta.dtype), (1, 1, w, 1)), reshape(_line(h, align_corners, theta.dtype), (1, h, 1, 1))
+    across = reshape(_line(w, align_corners, theta.dtype), (1, 1, w, 1))
+    down = reshape(_line(h, align_corners, theta.dtype), (1, h, 1, 1))
     column = reshape(theta, (theta.shape[0], 1, 1, 2, 3))
     return across * column[..., 0] + down * column[..., 1] + column[..., 2]
 
 
-def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
+def affine_grid(theta: TensorLike, size: Sizes, align_corners: bool = False) -> Tensor:
     """y[n, i, j] = θ[n] · (x_j, y_i, 1), x_j and y_i from −1 to 1 over the image
 
     theta (N, 2, 3), size (H, W) -> (N, H, W, 2), what grid_sample reads. align_corners as there. Raises ShapeError.
@@ -91,7 +102,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
     theta = as_tensor(theta)
     if theta.ndim != 3 or theta.shape[1:] != (2, 3):
         raise ShapeError(f"affine_grid: expected theta (N, 2, 3); got {theta.shape}.")
-    grid: Tensor = _affine_grid(theta, size=per_axis("affine_grid", "size", size, 2, 1, ShapeError), align_corners=bool(align_corners))
+    grid: Tensor = _affine_grid(theta, size=per_axis("affine_grid", "size", size, 2, 1, ShapeError),
+                                align_corners=bool(align_corners))
     return grid
 
 
@@ -102,8 +114,9 @@ def _line(n: int, align_corners: bool, dtype: str) -> Tensor:
     return (i * 2.0 + 1.0) / float(n) - 1.0
 
 
-def warp(x: Any, flow: Any) -> Tensor:
-    """y[n, c, i, j] = x[n, c] at (j + flow[n, 0, i, j], i + flow[n, 1, i, j]), bilinear; outside counts the nearest pixel
+def warp(x: TensorLike, flow: TensorLike) -> Tensor:
+    """y[n, c, i, j] = x[n, c] at (j + flow[n, 0, i, j], i + flow[n, 1, i, j]), bilinear;
+    outside counts the nearest pixel
 
     x (N, C, H, W), flow (N, 2, H, W) in pixels, across and down -> (N, C, H, W). Raises ShapeError.
     """
@@ -112,7 +125,8 @@ def warp(x: Any, flow: Any) -> Tensor:
         raise ShapeError(f"warp: expected x (N, C, H, W) and flow (N, 2, H, W); got {x.shape} and {flow.shape}.")
     n, c, h, w = x.shape
     flow = wide(flow)
-    across, down = cast(arange(n=w, dtype="int32"), flow.dtype), reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
+    across = cast(arange(n=w, dtype="int32"), flow.dtype)
+    down = reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
     y = _bilinear(x, reshape(flow[:, 0] + across, (n, h * w)), reshape(flow[:, 1] + down, (n, h * w)), True)
     return reshape(permute(y, 0, 2, 1), (n, c, h, w))
 
@@ -121,14 +135,18 @@ def warp(x: Any, flow: Any) -> Tensor:
 def _deform_samples() -> list[Case]:
     how: dict[str, Any] = dict(stride=(1, 1), low=(1, 0), dilation=(1, 1))
     return [Case(((1, 2, 3, 4), (1, 8, 4, 3), (1, 4, 4, 3), (3, 2, 2, 2)), dict(how, size=(4, 3))),
-            Case(((2, 4, 5, 4), (2, 16, 2, 3), (2, 8, 2, 3), (4, 2, 2, 2)), dict(stride=(2, 1), low=(0, 0), dilation=(2, 1), size=(2, 3)))]
+            Case(((2, 4, 5, 4), (2, 16, 2, 3), (2, 8, 2, 3), (4, 2, 2, 2)),
+                 dict(stride=(2, 1), low=(0, 0), dilation=(2, 1), size=(2, 3)))]
 
 
 @composite(samples=_deform_samples, accepts="float")
-def _deform_conv(x: Any, offset: Any, mask: Any, weight: Any, *, size: Any, stride: Any, low: Any, dilation: Any) -> Any:
-    """y[n, o, p] = Σ over c, k of w[o, c, k] · mask[n, k, p] · x[n, c] at p · stride + k · dilation − low + offset[n, k, p], bilinear, 0 outside
+def _deform_conv(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *, size: Ints, stride: Ints, low: Ints,
+                 dilation: Ints) -> Tensor:
+    """y[n, o, p] = Σ over c, k of w[o, c, k] · mask[n, k, p] · x[n, c]
+    at p · stride + k · dilation − low + offset[n, k, p], bilinear, 0 outside
 
-    x (N, C, H, W), offset (N, 2 G K, *size) with (down, across) of every group and tap, mask (N, G K, *size), weight (O, C / groups, *kernel).
+    x (N, C, H, W), offset (N, 2 G K, *size) with (down, across) of every group and tap, mask (N, G K, *size),
+    weight (O, C / groups, *kernel).
     """
     n, c, h, w = x.shape
     o, cg, kh, kw = weight.shape
@@ -143,30 +161,39 @@ def _deform_conv(x: Any, offset: Any, mask: Any, weight: Any, *, size: Any, stri
     return reshape(reshape(weight, (1, groups, o // groups, cg * k)) @ columns, (n, o, *size))
 
 
-def _starts(axis: int, kernel: int, size: Any, stride: Any, low: Any, dilation: Any, dtype: str) -> Tensor:
+def _starts(axis: int, kernel: int, size: Ints, stride: Ints, low: Ints, dilation: Ints, dtype: str) -> Tensor:
     """Where the taps lie without offsets, along one axis: broadcastable to (kh, kw, *size)."""
     taps = reshape(arange(n=kernel, dtype="int32"), (kernel, *(1,) * (3 - axis)))
     places = reshape(arange(n=size[axis], dtype="int32"), (size[axis], *(1,) * (1 - axis)))
     return cast(places * stride[axis] + taps * dilation[axis] - low[axis], dtype)
 
 
-def deform_conv(x: Any, offset: Any, weight: Any, bias: Any = None, mask: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1) -> Tensor:
-    """y[n, o, p] = b[o] + Σ over c, k of w[o, c, k] · mask[n, k, p] · x[n, c] at p · stride + k · dilation − padding + offset[n, k, p], bilinear, 0 outside
+def deform_conv(x: TensorLike, offset: TensorLike, weight: TensorLike, bias: TensorLike | None = None,
+                mask: TensorLike | None = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1) -> Tensor:
+    """y[n, o, p] = b[o] + Σ over c, k of w[o, c, k] · mask[n, k, p] · x[n, c]
+    at p · stride + k · dilation − padding + offset[n, k, p], bilinear, 0 outside
 
-    x (N, C, H, W), offset (N, 2 G kh kw, H', W') with (down, across) of each of G groups of channels and each tap, mask (N, G kh kw, H', W')
-    or None (1), weight (O, C / groups, kh, kw), bias (O) -> (N, O, H', W'). Raises ShapeError, ConfigError.
+    x (N, C, H, W), offset (N, 2 G kh kw, H', W') with (down, across) of each of G groups of channels and each tap,
+    mask (N, G kh kw, H', W') or None (1), weight (O, C / groups, kh, kw), bias (O) -> (N, O, H', W').
+    Raises ShapeError, ConfigError.
     Paper: Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2019, arXiv:1811.11168.
     """
     x, offset, weight = as_tensor(x), as_tensor(offset), as_tensor(weight)
-    if x.ndim != 4 or weight.ndim != 4 or 0 in weight.shape or x.shape[1] % weight.shape[1] or weight.shape[0] % (x.shape[1] // weight.shape[1]):
-        raise ShapeError(f"deform_conv: expected x (N, C, H, W) and weight (O, C / groups, kh, kw); got {x.shape} and {weight.shape}.")
+    if (x.ndim != 4 or weight.ndim != 4 or 0 in weight.shape or x.shape[1] % weight.shape[1]
+            or weight.shape[0] % (x.shape[1] // weight.shape[1])):
+        raise ShapeError(
+            "deform_conv: expected x (N, C, H, W) and weight (O, C / groups, kh, kw); "
+            f"got {x.shape} and {weight.shape}.")
     kernel, k = weight.shape[2:], math.prod(weight.shape[2:])
-    stride, dilation = (per_axis("deform_conv", name, v, 2, 1) for name, v in (("stride", stride), ("dilation", dilation)))
+    stride, dilation = (per_axis("deform_conv", name, v, 2, 1)
+                        for name, v in (("stride", stride), ("dilation", dilation)))
     low, high = padding_sides("deform_conv", padding, kernel, stride, dilation)
     size = out_sizes(x.shape[2:], kernel, stride=stride, low=low, high=high, dilation=dilation)
     deformed = offset.shape[1] // (2 * k) if offset.ndim == 4 else 0
     if min(size) < 1 or not deformed or x.shape[1] % deformed or offset.shape != (x.shape[0], 2 * deformed * k, *size):
-        raise ShapeError(f"deform_conv: expected offset (N, 2 · G · {k}, {size[0]}, {size[1]}), G a divisor of {x.shape[1]} channels; got {offset.shape}.")
+        raise ShapeError(
+            f"deform_conv: expected offset (N, 2 · G · {k}, {size[0]}, {size[1]}), "
+            f"G a divisor of {x.shape[1]} channels; got {offset.shape}.")
     wanted = (x.shape[0], deformed * k, *size)
     mask = ones(wanted, x.dtype) if mask is None else as_tensor(mask)
     if mask.shape != wanted:

@@ -1,18 +1,21 @@
-"""Products with sparse matrices given by their entries (value, row, column) in any order: only what is there is computed."""
+"""Products with sparse matrices given by their entries (value, row, column) in any order:
+only what is there is computed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .. import arguments
+from ..core import arguments
+from ..core.arrays import Array
+from ..core.op import Case, Cotangents, kernel
+from ..core.spec import INTS, Spec, promote
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import DTypeError, ShapeError
-from ..op import Case, kernel
-from ..spec import INTS, Spec, promote
-from ..tensor import Tensor, as_tensor
-from .index import GPU_GROUP, _lanes, _rows, _sizes, _sort_stages
+from ..kernels.choosers import SPARSE_PLACES, SPARSE_PRODUCT
+from .index import _rows
 from .pointwise import zeros
 
 
@@ -35,11 +38,15 @@ def _places_samples() -> list[Case]:
 
 def _checked(who: str, entries: list[Spec], matrices: list[Spec]) -> str:
     """The dtype of the result. Raises ShapeError, DTypeError."""
-    if any(len(e.shape) != 1 or e.shape != entries[0].shape for e in entries) or any(len(m.shape) != 2 for m in matrices):
-        raise ShapeError(f"{who}: expected values, row and column of one length and matrices; got {[e.shape for e in entries]} "
-                         f"and {[m.shape for m in matrices]}.")
+    if (any(len(e.shape) != 1 or e.shape != entries[0].shape for e in entries)
+            or any(len(m.shape) != 2 for m in matrices)):
+        raise ShapeError(
+            f"{who}: expected values, row and column of one length and matrices; "
+            f"got {[e.shape for e in entries]} and {[m.shape for m in matrices]}.")
     if any(e.dtype not in INTS for e in entries[-2:]):
-        raise DTypeError(f"{who}: expected integer rows and columns; got {entries[-2].dtype} and {entries[-1].dtype}; cast them to int32.")
+        raise DTypeError(
+            f"{who}: expected integer rows and columns; "
+            f"got {entries[-2].dtype} and {entries[-1].dtype}; cast them to int32.")
     return promote(*(m.dtype for m in matrices), *(e.dtype for e in entries[:-2]))
 
 
@@ -47,8 +54,8 @@ def _infer(values: Spec, index: Spec, column: Spec, x: Spec, *, rows: int) -> Sp
     return Spec((rows, x.shape[-1]), _checked("sparse_matmul", [values, index, column], [x]))
 
 
-@kernel(cl="sparse.cl", samples=_samples, infer=_infer, accepts="float")
-def _sparse_matmul(values: Any, index: Any, column: Any, x: Any, *, rows: int) -> Any:
+@kernel(cl="sparse.cl", samples=_samples, infer=_infer, accepts="float", launch=SPARSE_PRODUCT)
+def _sparse_matmul(values: Array, index: Array, column: Array, x: Array, *, rows: int) -> Array:
     """y[v, d] = Σ of values[e] · x[column[e], d] over e with index[e] = v; entries outside are dropped"""
     v, c = _rows(index, rows), _rows(column, x.shape[0])
     inside = (v < rows) & (c < x.shape[0])
@@ -58,7 +65,7 @@ def _sparse_matmul(values: Any, index: Any, column: Any, x: Any, *, rows: int) -
 
 
 @_sparse_matmul.defvjp
-def _(g: Any, y: Any, values: Any, index: Any, column: Any, x: Any, *, rows: int) -> Any:
+def _(g: Tensor, y: Tensor, values: Tensor, index: Tensor, column: Tensor, x: Tensor, *, rows: int) -> Cotangents:
     return _sparse_places(g, index, x, column), None, None, _sparse_matmul(values, column, index, g, rows=x.shape[0])
 
 
@@ -66,8 +73,8 @@ def _places_infer(g: Spec, index: Spec, x: Spec, column: Spec) -> Spec:
     return Spec(index.shape, _checked("sparse_places", [index, column], [g, x]))
 
 
-@kernel(cl="sparse.cl", samples=_places_samples, infer=_places_infer, accepts="float")
-def _sparse_places(g: Any, index: Any, x: Any, column: Any) -> Any:
+@kernel(cl="sparse.cl", samples=_places_samples, infer=_places_infer, accepts="float", launch=SPARSE_PLACES)
+def _sparse_places(g: Array, index: Array, x: Array, column: Array) -> Array:
     """y[e] = Σ over d of g[index[e], d] · x[column[e], d]: the entries of g · xᵀ at some places; those outside are 0"""
     v, c = _rows(index, g.shape[0]), _rows(column, x.shape[0])
     inside = (v < g.shape[0]) & (c < x.shape[0])
@@ -77,50 +84,19 @@ def _sparse_places(g: Any, index: Any, x: Any, column: Any) -> Any:
 
 
 @_sparse_places.defvjp
-def _(h: Any, y: Any, g: Any, index: Any, x: Any, column: Any) -> Any:
-    return _sparse_matmul(h, index, column, x, rows=g.shape[0]), None, _sparse_matmul(h, column, index, g, rows=x.shape[0]), None
+def _(h: Tensor, y: Tensor, g: Tensor, index: Tensor, x: Tensor, column: Tensor) -> Cotangents:
+    to_g, to_x = (_sparse_matmul(h, index, column, x, rows=g.shape[0]),
+                  _sparse_matmul(h, column, index, g, rows=x.shape[0]))
+    return to_g, None, to_x, None
 
 
-# --- launches
-@_sparse_matmul.deflaunch
-def _(device: Any, operands: Any, *, rows: int) -> Any:
-    from ..engine.codegen import Stage
-
-    (edges,), (columns, width), dtype = operands[1].shape, operands[3].shape, operands[3].dtype
-    if operands[0].dtype != dtype or not edges:
-        return None
-    sizes = {**_sizes(1, rows, edges, width, device), "COLUMNS": columns}
-    stages, order = _sort_stages(device, sizes, rows, edges)
-    domain, scratch = (rows, width), stages[-1].scratch
-    defines = {**sizes, "STAGE": "PRODUCT", "FROM": order}
-    if device.kind == "gpu":
-        last = Stage("product", defines, (-(-rows * width // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), domain, scratch=scratch)
-    else:
-        items, lanes = max(1, min(rows, device.compute_units * 4, (rows + edges) * width // 8192)), _lanes(device, dtype, width)
-        last = Stage("product", {**defines, "ITEMS": items, "CHUNK": width}, (items, 1), (1, 1), domain, lanes, scratch)
-    return [*(replace(s, file="index.cl") for s in stages), last]
-
-
-@_sparse_places.deflaunch
-def _(device: Any, operands: Any) -> Any:
-    from ..engine.codegen import Stage
-
-    (rows, width), (edges,), (columns, _) = operands[0].shape, operands[1].shape, operands[2].shape
-    if operands[0].dtype != operands[2].dtype:
-        return None
-    defines = {**_sizes(1, rows, edges, width, device), "COLUMNS": columns, "STAGE": "PLACES", "CHUNK": 1}
-    if device.kind == "gpu":
-        return [Stage("places", defines, (-(-edges // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,), (edges,))]
-    chunk = -(-edges // max(1, min(edges, device.compute_units * 4, edges * width // 4096)))
-    return [Stage("places", {**defines, "CHUNK": chunk}, (-(-edges // chunk),), (1,), (edges,), _lanes(device, operands[0].dtype, width))]
-
-
-def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Tensor:
+def sparse_matmul(values: TensorLike, row: TensorLike, column: TensorLike, x: TensorLike, rows: int) -> Tensor:
     """y = S · x, S[row[k], column[k]] = values[k] and 0 elsewhere
 
-    values, row, column (nnz), x (n, batch), y (rows, batch). Equal places add up; every row of y is summed in the order of k.
-    The gradient of S stays in its places: dvalues[k] = Σ over the batch of g[row[k]] · x[column[k]]; dx = Sᵀ · g.
-    Raises IndexingError for places outside that the host knows of (on the device they are dropped), ShapeError, DTypeError.
+    values, row, column (nnz), x (n, batch), y (rows, batch). Equal places add up; every row of y is summed
+    in the order of k. The gradient of S stays in its places: dvalues[k] = Σ over the batch of g[row[k]] · x[column[k]];
+    dx = Sᵀ · g. Raises IndexingError for places outside that the host knows of (on the device they are dropped),
+    ShapeError, DTypeError.
     """
     values, row, column, x = map(as_tensor, (values, row, column, x))
     rows = arguments.integer("sparse_matmul", "rows", rows, 0)
@@ -130,5 +106,4 @@ def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Tens
     dtype = promote(values.dtype, x.dtype)
     if not values.size:
         return zeros((rows, x.shape[-1]), dtype)
-    y: Tensor = _sparse_matmul(values.astype(dtype), row, column, x.astype(dtype), rows=rows)
-    return y
+    return _sparse_matmul(values.astype(dtype), row, column, x.astype(dtype), rows=rows)

@@ -28,9 +28,10 @@ from .schedules import (
 )
 
 __all__ = [
-    "ASGD", "FTRL", "LAMB", "LARS", "NAG", "SGD", "AMSGrad", "AdaDelta", "AdaMax", "Adagrad", "Adam", "Adam8bit", "AdamW", "AdaptiveFitness", "ConstantLR",
-    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "GradientDescent", "Group", "LambdaLR", "LinearWarmup", "Lion",
-    "MiniBatchGradientDescent", "Momentum", "MultiStepLR", "Nadam", "NoamLR", "OneCycleLR", "Optimizer", "PolynomialLR", "ProximalGradientDescent",
+    "ASGD", "FTRL", "LAMB", "LARS", "NAG", "SGD", "AMSGrad", "AdaDelta", "AdaMax", "Adagrad", "Adam", "Adam8bit",
+    "AdamW", "AdaptiveFitness", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "GradientDescent", "Group", "LambdaLR", "LinearWarmup", "Lion", "MiniBatchGradientDescent",
+    "Momentum", "MultiStepLR", "Nadam", "NoamLR", "OneCycleLR", "Optimizer", "PolynomialLR", "ProximalGradientDescent",
     "RAdam", "RMSprop", "ReduceLROnPlateau", "Rprop", "Schedule", "SequentialLR", "StepLR",
 ]
 

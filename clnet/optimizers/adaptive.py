@@ -1,4 +1,5 @@
-"""Optimizers whose rate adapts to each parameter's gradients. w parameters, g gradient, s state, h scalars of the step."""
+"""Optimizers whose rate adapts to each parameter's gradients. w parameters, g gradient, s state, h scalars of the step.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..config import field, fraction, positive
+from ..config.fields import field, fraction, positive
+from ..core.tensor import Tensor
 from ..errors import ConfigError
-from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .first_order import decayed, moments
 from .schedules import Schedule
@@ -112,12 +113,12 @@ class AdaMax(Optimizer):
     eps: float = positive(1e-8, doc="ε")
 
     def scalars(self, t: int) -> dict[str, float]:
-        return {"r": 1 / (1 - self.b1**t)}
+        return {"unbias_m": 1 / (1 - self.b1**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         s.m = self.b1 * s.m + (1 - self.b1) * g
         s.u = F.maximum(self.b2 * s.u, F.abs(g) + self.eps)
-        return w - h.lr * h.r * s.m / s.u
+        return w - h.lr * h.unbias_m * s.m / s.u
 
 
 @functools.lru_cache(maxsize=64)
@@ -134,7 +135,8 @@ def _momentum(b1: float, decay: float, t: int) -> float:
 
 
 class Nadam(Optimizer):
-    """μ_t = β₁(1 − ½·0.96^(tψ));  m, v as Adam;  w ← w − η · (μ_{t+1} m / (1 − Π μ₁…μ_{t+1}) + (1 − μ_t) g / (1 − Π μ₁…μ_t)) / (√v̂ + ε)
+    """μ_t = β₁(1 − ½·0.96^(tψ));  m, v as Adam;
+    w ← w − η · (μ_{t+1} m / (1 − Π μ₁…μ_{t+1}) + (1 − μ_t) g / (1 − Π μ₁…μ_t)) / (√v̂ + ε)
 
     Paper: Dozat 2016, ICLR workshop.
     """
@@ -151,15 +153,17 @@ class Nadam(Optimizer):
     def scalars(self, t: int) -> dict[str, float]:
         now, following = (_momentum(self.b1, self.momentum_decay, k) for k in (t, t + 1))
         product = _momenta(self.b1, self.momentum_decay, t // 1024 + 1)[t]
-        return {"mean": following / (1 - product * following), "now": (1 - now) / (1 - product), "s": 1 / (1 - self.b2**t)}
+        return {"mean": following / (1 - product * following), "now": (1 - now) / (1 - product),
+                "unbias_v": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         moments(self.b1, self.b2, g, s)
-        return w - h.lr * (h.mean * s.m + h.now * g) / (F.sqrt(s.v * h.s) + self.eps)
+        return w - h.lr * (h.mean * s.m + h.now * g) / (F.sqrt(s.v * h.unbias_v) + self.eps)
 
 
 class RAdam(Optimizer):
-    """m, v as Adam;  w ← w − η · m̂ · r_t / (√v̂ + ε) once the variance of the quotient is finite (ρ_t > 5), before that w ← w − η · m̂.
+    """m, v as Adam;  w ← w − η · m̂ · r_t · √(1 − β₂ᵗ) / (√v + ε) once the variance of the quotient is finite
+    (ρ_t > 5), before that w ← w − η · m̂.
 
     Paper: Liu et al. 2020, arXiv:1908.03265.
     """
@@ -178,7 +182,8 @@ class RAdam(Optimizer):
         r = 1 / (1 - self.b1**t)
         if now <= 5:
             return {"plain": r, "adapted": 0.0}
-        return {"plain": 0.0, "adapted": r * math.sqrt((now - 4) * (now - 2) * last / ((last - 4) * (last - 2) * now) * (1 - forgotten))}
+        root = math.sqrt((now - 4) * (now - 2) * last / ((last - 4) * (last - 2) * now) * (1 - forgotten))
+        return {"plain": 0.0, "adapted": r * root}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         moments(self.b1, self.b2, g, s)
@@ -218,7 +223,9 @@ class Rprop(Optimizer):
 
     def validate(self) -> None:
         if not 0 < self.etas[0] < 1 < self.etas[1] or not 0 < self.step_sizes[0] <= self.step_sizes[1]:
-            raise ConfigError(f"Rprop: expected 0 < η₋ < 1 < η₊ and 0 < least ≤ greatest step; got {self.etas} and {self.step_sizes}.")
+            raise ConfigError(
+                "Rprop: expected 0 < η₋ < 1 < η₊ and 0 < least ≤ greatest step; "
+                f"got {self.etas} and {self.step_sizes}.")
 
     def batch(self, samples: int) -> int:
         return samples  # signs of noise would be followed as readily

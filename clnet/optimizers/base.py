@@ -1,24 +1,28 @@
-"""What an optimizer is: one step as a formula on the flat parameter vector, and the scalars that change from step to step."""
+"""What an optimizer is: one step as a formula on the flat parameter vector, and the scalars
+that change from step to step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from .. import ops as F
-from ..config import Configured, field
+from ..config.fields import Configured, field
+from ..core.spec import np_dtype
+from ..core.state import Arena, Parameter, Variable
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
-from ..spec import np_dtype
-from ..state import Arena, Parameter, Variable
-from ..tensor import Tensor, as_tensor
 from .groups import Group, Section, named, set_free
 from .schedules import Schedule
 
 
 class Memory:
-    """The optimizer's state vectors as attributes: reading gives the current tensor, writing records the new one (where `finite`, if given)."""
+    """The optimizer's state vectors as attributes: reading gives the current tensor, writing records the new one
+    (where `finite`, if given).
+    """
 
     def __init__(self, variables: dict[str, Variable], finite: Tensor | None = None) -> None:
         object.__setattr__(self, "_variables", variables)
@@ -30,13 +34,14 @@ class Memory:
         except KeyError:
             raise AttributeError(name) from None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Tensor) -> None:
         assign(self._variables[name], value, self._finite)
 
 
-def assign(variable: Variable, value: Any, finite: Tensor | None) -> None:
+def assign(variable: Variable, value: TensorLike, finite: Tensor | None) -> None:
     """The new value, or the old one where not `finite`."""
-    variable.assign(value if finite is None else F.where(finite, as_tensor(value, variable.dtype).astype(variable.dtype), variable.tensor))
+    variable.assign(value if finite is None
+                    else F.where(finite, as_tensor(value, variable.dtype).astype(variable.dtype), variable.tensor))
 
 
 class Scalars(dict[str, Any]):
@@ -48,6 +53,13 @@ class Scalars(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
+
+
+class Scaling(Protocol):
+    """A factor of the loss, which the gradients have too."""
+
+    def unscaled(self, flat: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The gradients without the factor, and whether all are finite."""
 
 
 class Optimizer(Configured):
@@ -66,8 +78,10 @@ class Optimizer(Configured):
         super().check_fields()
         if not isinstance(self.lr, Schedule) and not self.lr >= 0:
             raise ConfigError(f"{type(self).__name__}(lr={self.lr!r}): expected a learning rate of at least 0.")
-        if any(g.weight_decay is not None for g in self.groups) and not hasattr(self, "weight_decay"):
-            raise ConfigError(f"{type(self).__name__}(groups=...): expected groups without weight_decay, which this optimizer does not have.")
+        if any(g.weight_decay is not None for g in self.groups) and "weight_decay" not in self._attributes:
+            raise ConfigError(
+                f"{type(self).__name__}(groups=...): expected groups without weight_decay, "
+                "which this optimizer does not have.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +91,9 @@ class Optimizer(Configured):
         self._numbers = [-1]  # of the groups that have parameters; -1: those in none
 
     def fixed(self, name: str) -> bool:
-        """Once it has parameters, its state and its formula stay; `lr` goes into every step as an argument and may change."""
+        """Once it has parameters, its state and its formula stay;
+        `lr` goes into every step as an argument and may change.
+        """
         return bool(self.sections) and name != "lr"
 
     # --- what an optimizer states
@@ -86,7 +102,9 @@ class Optimizer(Configured):
         raise NotImplementedError(f"{type(self).__name__}.step")
 
     def scalars(self, t: int) -> dict[str, float]:
-        """Numbers that depend on the step t = 1, 2, …, besides lr (bias corrections, say), computed in double precision."""
+        """Numbers that depend on the step t = 1, 2, …, besides lr (bias corrections, say),
+        computed in double precision.
+        """
         return {}
 
     def pace(self, lr: float, t: int) -> float:
@@ -102,10 +120,12 @@ class Optimizer(Configured):
         return 4 * len(self.slots()) * size
 
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The first value of a state vector for parameters w (float64). Half precision would lose squares: never below float32."""
+        """The first value of a state vector for parameters w (float64).
+        Half precision would lose squares: never below float32.
+        """
         return np.zeros(w.shape)
 
-    def kind(self, p: Parameter) -> Any:
+    def kind(self, p: Parameter) -> Hashable:
         """Parameters of different kinds do not share an arena."""
         return None
 
@@ -115,7 +135,9 @@ class Optimizer(Configured):
 
     # --- how it is driven
     def attach(self, params: Sequence[Parameter] | Mapping[str, Parameter]) -> None:
-        """Takes charge of the parameters (by path where groups have names), from t = 0: an arena per dtype, group and kind, and its state."""
+        """Takes charge of the parameters (by path where groups have names), from t = 0: an arena per dtype,
+        group and kind, and its state.
+        """
         if not params:
             raise ConfigError(f"{type(self).__name__}: expected a model with parameters; got none.")
         parts: dict[Any, list[Parameter]] = {}
@@ -128,12 +150,15 @@ class Optimizer(Configured):
             else:
                 parts.setdefault((p.dtype, group, self.kind(p)), []).append(p)
         if not parts:
-            raise ConfigError(f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all {len(self.frozen)}.")
+            raise ConfigError(
+                f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all "
+                f"{len(self.frozen)}.")
         self._numbers = list(dict.fromkeys(group for _, group, _ in parts))
         self.restart()
-        self.sections = [self._section(held, self._numbers.index(group), group, kind) for (_, group, kind), held in parts.items()]
+        self.sections = [self._section(held, self._numbers.index(group), group, kind)
+                         for (_, group, kind), held in parts.items()]
 
-    def _section(self, params: list[Parameter], rate: int, group: int, kind: Any) -> Section:
+    def _section(self, params: list[Parameter], rate: int, group: int, kind: Hashable) -> Section:
         arena = Arena(params)
         narrow = arena.dtype in ("float16", "bfloat16")
         w = np.asarray(arena.flat.numpy(), np.float64)
@@ -144,7 +169,8 @@ class Optimizer(Configured):
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
-        return Section(arena, arena.params, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own, kind)
+        return Section(arena, arena.params, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own,
+                       kind)
 
     @property
     def arenas(self) -> list[Arena]:
@@ -170,10 +196,11 @@ class Optimizer(Configured):
         lr = self.lr if own is None else own
         return lr.value(t - 1, self.epoch) if isinstance(lr, Schedule) else float(lr)
 
-    def apply(self, grads: list[Any], hyper: Any, scaling: Any = None) -> Tensor | None:
+    def apply(self, grads: Sequence[Tensor], hyper: TensorLike, scaling: Scaling | None = None) -> Tensor | None:
         """Records the update of all parameters from their gradients and the scalars `hyper(t)`.
 
-        scaling   the LossScale that the gradients were scaled by: where one is not finite, parameters and state stay as they are
+        scaling   the LossScale that the gradients were scaled by: where one is not finite, parameters and state stay as
+                  they are
         Returns whether all gradients are finite, a bool scalar; None without scaling.
         """
         h = as_tensor(hyper)
@@ -186,7 +213,8 @@ class Optimizer(Configured):
         flat, finite = scaling.unscaled(flat) if scaling is not None else (flat, None)
         for section, g in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), strict=True):
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
-            assign(section.arena.flat, self.step(section.arena.flat.tensor, g, Memory(section.memory, finite), scalars), finite)
+            w = self.step(section.arena.flat.tensor, g, Memory(section.memory, finite), scalars)
+            assign(section.arena.flat, w, finite)
         return finite
 
     def clip(self, flat: list[Tensor]) -> list[Tensor]:
@@ -203,13 +231,15 @@ class Optimizer(Configured):
         if not self.sections:
             self.attach(params)
         self.t += 1
-        self.apply([p.grad if p.grad is not None else F.zeros(p.shape, p.dtype) for p in self.parameters], self.hyper(self.t))
+        self.apply([p.grad if p.grad is not None else F.zeros(p.shape, p.dtype) for p in self.parameters],
+                   self.hyper(self.t))
 
     # --- schedules
     @property
     def schedules(self) -> list[Schedule]:
         """Every schedule in use, those inside others too, each once."""
-        found = [part for lr in (self.lr, *(g.lr for g in self.groups)) if isinstance(lr, Schedule) for part in lr.parts()]
+        found = [part for lr in (self.lr, *(g.lr for g in self.groups)) if isinstance(lr, Schedule)
+                 for part in lr.parts()]
         return list({id(s): s for s in found}.values())
 
     def restart(self) -> None:
@@ -222,7 +252,8 @@ class Optimizer(Configured):
         """Raises ConfigError where a schedule follows a quantity that is not among the names of the coming logs."""
         for s in self.schedules:
             if s.monitored and s.monitored not in names:
-                raise ConfigError(f"{s!r}: expected monitor= to be one of {', '.join(names)}; pass validation= for val_ quantities.")
+                raise ConfigError(
+                    f"{s!r}: expected monitor= to be one of {', '.join(names)}; pass validation= for val_ quantities.")
 
     def end_epoch(self, logs: Mapping[str, float]) -> None:
         """An epoch is over: schedules that count epochs go on, those that follow a metric see it."""
@@ -233,7 +264,8 @@ class Optimizer(Configured):
     # --- saving
     def counters(self) -> dict[str, float]:
         """What schedules remember, and the epochs they have seen: numbers."""
-        return {"epoch": self.epoch, **{f"schedule.{k}.{n}": v for k, s in enumerate(self.schedules) for n, v in s.state().items()}}
+        states = {f"schedule.{k}.{n}": v for k, s in enumerate(self.schedules) for n, v in s.state().items()}
+        return {"epoch": self.epoch, **states}
 
     def load_counters(self, found: Mapping[str, float]) -> None:
         """The inverse of `counters`."""
@@ -243,7 +275,8 @@ class Optimizer(Configured):
 
     def state_dict(self) -> dict[str, Any]:
         """t, every state vector as a host array, what schedules remember."""
-        return {"t": self.t, **self.counters(), **{f"{k}.{n}": v.numpy() for k, m in enumerate(self.memories) for n, v in m.items()}}
+        vectors = {f"{k}.{n}": v.numpy() for k, m in enumerate(self.memories) for n, v in m.items()}
+        return {"t": self.t, **self.counters(), **vectors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of state_dict, on an optimizer attached to the same parameters."""

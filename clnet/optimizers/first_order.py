@@ -1,13 +1,15 @@
-"""Gradient descent and the Adam family: lines of maths on flat vectors. w parameters, g gradient, s state, h scalars of the step."""
+"""Gradient descent and the Adam family: lines of maths on flat vectors. w parameters, g gradient, s state,
+h scalars of the step.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from .. import ops as F
-from ..config import field, fraction, positive
+from ..config.fields import field, fraction, positive
+from ..core.tensor import Tensor
 from ..errors import ConfigError
-from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .schedules import Schedule
 
@@ -41,7 +43,9 @@ class SGD(Optimizer):
 
     def validate(self) -> None:
         if self.nesterov and not (self.momentum and not self.dampening):
-            raise ConfigError(f"{type(self).__name__}(nesterov=True): expected a momentum and no dampening; got {self.momentum} and {self.dampening}.")
+            raise ConfigError(
+                f"{type(self).__name__}(nesterov=True): expected a momentum and no dampening; got {self.momentum} and "
+                f"{self.dampening}.")
 
     def scalars(self, t: int) -> dict[str, float]:
         return {"keep": 0.0 if t == 1 else self.momentum, "take": 1.0 if t == 1 else 1.0 - self.dampening}
@@ -154,7 +158,7 @@ class Adam(Optimizer):
         return self.state if self.amsgrad else self.state[:2]
 
     def scalars(self, t: int) -> dict[str, float]:
-        return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
+        return {"unbias_m": 1 / (1 - self.b1**t), "unbias_v": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         return self.adapted(w, decayed(w, g, h), s, h)
@@ -165,7 +169,7 @@ class Adam(Optimizer):
         v = s.v
         if self.amsgrad:
             s.vmax = v = F.maximum(s.vmax, v)
-        return w - h.lr * (s.m * h.r) / (F.sqrt(v * h.s) + self.eps)
+        return w - h.lr * (s.m * h.unbias_m) / (F.sqrt(v * h.unbias_v) + self.eps)
 
 
 class AdamW(Adam):

@@ -1,4 +1,6 @@
-"""Parameters that are treated differently: their own rate, decay, or none at all. Every such part is an arena of its own."""
+"""Parameters that are treated differently: their own rate, decay, or none at all.
+Every such part is an arena of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..config import Configured, field
+from ..config.fields import Configured, field
+from ..core.state import Arena, Parameter, Variable
+from ..core.tensor import Tensor, tensor
 from ..errors import ConfigError
-from ..state import Arena, Parameter, Variable
-from ..tensor import Tensor, tensor
 from .schedules import Schedule
 
 
 class Group(Configured):
-    """Settings for the parameters that match: `roles` ("bias", "normalization", ...) and `names` (patterns of paths, "body.*.weight").
+    """Settings for the parameters that match: `roles` ("bias", "normalization", ...) and `names`
+    (patterns of paths, "body.*.weight").
 
     Of several groups the first that matches counts; what a group leaves out is as in the optimizer.
     """
@@ -41,7 +44,8 @@ class Group(Configured):
         return name != "lr"
 
     def matches(self, name: str, p: Parameter) -> bool:
-        return (not self.roles or p.role in self.roles) and (not self.names or any(fnmatch.fnmatchcase(name, n) for n in self.names))
+        return (not self.roles or p.role in self.roles) and (
+            not self.names or any(fnmatch.fnmatchcase(name, n) for n in self.names))
 
 
 Group.registry["Group"] = Group
@@ -49,7 +53,9 @@ Group.registry["Group"] = Group
 
 @dataclass(eq=False)
 class Section:
-    """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate in the step's scalars, decay, kind."""
+    """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate
+    in the step's scalars, decay, kind.
+    """
 
     arena: Arena
     params: list[Parameter]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops as F
-from ..config import field, fraction, positive
-from ..state import Parameter
-from ..tensor import Tensor
+from ..config.fields import field, fraction, positive
+from ..core.state import Parameter
+from ..core.tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .first_order import moments
 from .schedules import Schedule
@@ -16,9 +16,10 @@ PLAIN = ("bias", "normalization")
 
 
 class _LayerWise(Optimizer):
-    exclude_bias: bool = field(True, doc="whether biases and normalisation take plain steps without decay", kw_only=True)
+    exclude_bias: bool = field(True, doc="whether biases and normalisation take plain steps without decay",
+                               kw_only=True)
 
-    def kind(self, p: Parameter) -> Any:
+    def kind(self, p: Parameter) -> str:
         return "plain" if self.exclude_bias and p.role in PLAIN else "scaled"
 
     def decay(self, h: Scalars) -> float:
@@ -41,7 +42,8 @@ def _ratio(top: Tensor, bottom: Tensor, size: Tensor, other: Tensor) -> Tensor:
 
 
 class LARS(_LayerWise):
-    """k = c‖w‖ / (‖g‖ + λ‖w‖ + ε) of each tensor (1 if either norm is 0);  e = ηk(g + λw);  v ← μv + e;  w ← w − v (Nesterov: μv + e)
+    """k = c‖w‖ / (‖g‖ + λ‖w‖ + ε) of each tensor (1 if either norm is 0);  e = ηk(g + λw);  v ← μv + e;
+    w ← w − v (Nesterov: μv + e)
 
     Paper: You, Gitman, Ginsburg 2017, arXiv:1708.03888.
     """
@@ -68,7 +70,8 @@ class LARS(_LayerWise):
 
 
 class LAMB(_LayerWise):
-    """m, v as Adam;  u = m̂ / (√v̂ + ε) + λw;  k = ‖w‖ / ‖u‖ of each tensor (1 if either is 0, at most max_trust_ratio);  w ← w − ηku
+    """m, v as Adam;  u = m̂ / (√v̂ + ε) + λw;  k = ‖w‖ / ‖u‖ of each tensor
+    (1 if either is 0, at most max_trust_ratio);  w ← w − ηku
 
     Paper: You et al. 2020, arXiv:1904.00962.
     """
@@ -83,11 +86,11 @@ class LAMB(_LayerWise):
     max_trust_ratio: float | None = field(None, doc="bound on k", gt=0)
 
     def scalars(self, t: int) -> dict[str, float]:
-        return {"r": 1 / (1 - self.b1**t), "s": 1 / (1 - self.b2**t)}
+        return {"unbias_m": 1 / (1 - self.b1**t), "unbias_v": 1 / (1 - self.b2**t)}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         moments(self.b1, self.b2, g, s)
-        u, decay = (s.m * h.r) / (F.sqrt(s.v * h.s) + self.eps), self.decay(h)
+        u, decay = (s.m * h.unbias_m) / (F.sqrt(s.v * h.unbias_v) + self.eps), self.decay(h)
         u = u + decay * w if decay else u
         if h.section.kind == "plain":
             return w - h.lr * u

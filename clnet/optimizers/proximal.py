@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..config import field, positive
+from ..config.fields import field, positive
+from ..core.tensor import Tensor, TensorLike
 from ..errors import ConfigError
-from ..tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .schedules import Schedule
 
 
-def soft(z: Tensor, k: Any) -> Tensor:
+def soft(z: Tensor, k: TensorLike) -> Tensor:
     """sign(z) · max(|z| − k, 0)"""
     return F.sign(z) * F.relu(F.abs(z) - k)
 
@@ -46,9 +46,11 @@ def _fista(known: int) -> list[float]:
 class ProximalGradientDescent(Optimizer):
     """w ← prox_{ηR}(w − ηg);  accelerated (FISTA): x ← prox_{ηR}(w − ηg), w ← x + (q_t − 1) / q_{t+1} · (x − x₋₁)
 
-    R is strength · (‖w‖₁, ½‖w‖², their mixture by l1_ratio), w ≥ 0, or bounds; a callable is prox(z, k) itself with k = η · strength.
-    Accelerated, gradients are taken at w and x is the solution: `use_solution` gives it to the model when training is over.
-    Paper: Parikh & Boyd 2014, Foundations and Trends in Optimization 1; Beck & Teboulle 2009, SIAM Journal on Imaging Sciences 2.
+    R is strength · (‖w‖₁, ½‖w‖², their mixture by l1_ratio), w ≥ 0, or bounds;
+    a callable is prox(z, k) itself with k = η · strength. Accelerated, gradients are taken at w and x is the solution:
+    `use_solution` gives it to the model when training is over.
+    Paper: Parikh & Boyd 2014, Foundations and Trends in Optimization 1; Beck & Teboulle 2009,
+    SIAM Journal on Imaging Sciences 2.
     """
 
     spec_name = "ProximalGradientDescent"
@@ -62,7 +64,9 @@ class ProximalGradientDescent(Optimizer):
 
     def validate(self) -> None:
         if not callable(self.regularizer) and self.regularizer not in PROXIMAL:
-            raise ConfigError(f"ProximalGradientDescent(regularizer={self.regularizer!r}): expected {', '.join(PROXIMAL)} or a callable (z, k).")
+            raise ConfigError(
+                f"ProximalGradientDescent(regularizer={self.regularizer!r}): "
+                f"expected {', '.join(PROXIMAL)} or a callable (z, k).")
         if not self.bounds[0] <= self.bounds[1]:
             raise ConfigError(f"ProximalGradientDescent(bounds={self.bounds}): expected (low, high).")
 
@@ -91,7 +95,8 @@ class ProximalGradientDescent(Optimizer):
 
 
 class FTRL(Optimizer):
-    """σ = (√(q + g²) − √q) / α;  z ← z + g − σw;  q ← q + g²;  w ← 0 if |z| ≤ λ₁, else −(z − sign(z)λ₁) / ((β + √q) / α + λ₂)
+    """σ = (√(q + g²) − √q) / α;  z ← z + g − σw;  q ← q + g²;  w ← 0 if |z| ≤ λ₁,
+    else −(z − sign(z)λ₁) / ((β + √q) / α + λ₂)
 
     w depends on z and q alone: with warm_start z begins where it gives the first w. lr is a factor on α.
     Paper: McMahan et al. 2013, KDD.
@@ -116,4 +121,5 @@ class FTRL(Optimizer):
         alpha = self.alpha * h.lr
         z, q = s.z + g - (F.sqrt(s.q + g * g) - F.sqrt(s.q)) / alpha * w, s.q + g * g
         s.z, s.q = z, q
-        return F.where(F.abs(z) <= self.l1, 0.0, -(z - F.sign(z) * self.l1) / ((self.beta + F.sqrt(q)) / alpha + self.l2))
+        beyond = -(z - F.sign(z) * self.l1) / ((self.beta + F.sqrt(q)) / alpha + self.l2)
+        return F.where(F.abs(z) <= self.l1, 0.0, beyond)

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import ops as F
-from ..config import positive
+from ..config.fields import positive
+from ..core.tensor import Tensor
 from ..errors import ConfigError
-from ..tensor import Tensor
 from .base import Memory, Scalars
 from .first_order import Adam
 
@@ -17,9 +17,10 @@ from .first_order import Adam
 class Adam8bit(Adam):
     """Adam with m and v kept as one byte each and a scale per block: m = M·sign(c)·(c / 127)², v = V·(c / 255)⁴.
 
-    M, V are the block's largest |m| and v; the powers keep small elements apart from 0, and v is never rounded to 0. The step uses
-    m and v before they are rounded.
-    Paper: Dettmers, Lewis, Shleifer, Zettlemoyer 2022, arXiv:2110.02861 (there with a tree of values in place of the powers).
+    M, V are the block's largest |m| and v; the powers keep small elements apart from 0, and v is never rounded to 0.
+    The step uses m and v before they are rounded.
+    Paper: Dettmers, Lewis, Shleifer, Zettlemoyer 2022, arXiv:2110.02861
+    (there with a tree of values in place of the powers).
     """
 
     spec_name = "Adam8bit"
@@ -52,7 +53,7 @@ class Adam8bit(Adam):
         s.m_code = F.round(127.0 * F.sign(m) * F.sqrt(_share(F.abs(m), top)))
         s.v_code = F.maximum(F.round(255.0 * F.sqrt(F.sqrt(_share(v, high)))), 1.0)
         s.m_scale, s.v_scale = top, high
-        moved = (m * h.r) / (F.sqrt(v * h.s) + self.eps)
+        moved = (m * h.unbias_m) / (F.sqrt(v * h.unbias_v) + self.eps)
         return w - h.lr * moved.reshape(-1)[: w.size]
 
 

@@ -1,6 +1,8 @@
-"""Learning rates by step or epoch t = 0, 1, …; computed on the host in double precision, fed to the step as an argument.
+"""Learning rates by step or epoch t = 0, 1, …; computed on the host in double precision,
+fed to the step as an argument.
 
-So a change of the rate never compiles or plans anything. Each class states `at(t)`; those that follow a metric instead state `observe`.
+So a change of the rate never compiles or plans anything. Each class states `at(t)`;
+those that follow a metric instead state `observe`.
 """
 
 from __future__ import annotations
@@ -8,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ..config import Configured, choice, field, positive
+from ..config.fields import Configured, choice, field, positive
 from ..errors import ConfigError
 from ..names import guide as _guide
 
 
 class Schedule(Configured):
-    """Base of schedules. `unit` is what t counts; keyword arguments `lr` (base rate) and `unit` come last in every subclass."""
+    """Base of schedules. `unit` is what t counts; keyword arguments `lr` (base rate) and `unit`
+    come last in every subclass.
+    """
 
     recorded = False
-    unit: str = field("step", doc="what t counts: steps or epochs", kw_only=True, json_schema_extra={"options": ["step", "epoch"]})
+    unit: str = field("step", doc="what t counts: steps or epochs", kw_only=True,
+                      json_schema_extra={"options": ["step", "epoch"]})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +60,9 @@ class Schedule(Configured):
         """The epoch is over with these logs. Raises ConfigError where the monitored quantity is not among them."""
         if self.monitored:
             if self.monitored not in logs:
-                raise ConfigError(f"{self!r}: expected monitor= to be one of {', '.join(logs)}; pass validation= for val_ quantities.")
+                raise ConfigError(
+                    f"{self!r}: expected monitor= to be one of {', '.join(logs)}; "
+                    "pass validation= for val_ quantities.")
             self.observe(float(logs[self.monitored]))
 
     def parts(self) -> list[Schedule]:
@@ -121,7 +128,8 @@ class PolynomialLR(_Based):
     end_lr: float = field(0.0, doc="last rate", ge=0)
 
     def at(self, t: int) -> float:
-        return float((self.lr - self.end_lr) * (1 - min(t, self.total_steps) / self.total_steps) ** self.power + self.end_lr)
+        return float((self.lr - self.end_lr) * (1 - min(t, self.total_steps) / self.total_steps) ** self.power
+                     + self.end_lr)
 
 
 class NoamLR(Schedule):
@@ -182,7 +190,9 @@ class LinearWarmup(_Based):
 
     def validate(self) -> None:
         if self.decay != "constant" and self.total_steps <= self.warmup_steps:
-            raise ConfigError(f"LinearWarmup(decay={self.decay!r}): expected total_steps beyond warmup_steps={self.warmup_steps}; got {self.total_steps}.")
+            raise ConfigError(
+                f"LinearWarmup(decay={self.decay!r}): expected total_steps beyond warmup_steps={self.warmup_steps}; "
+                f"got {self.total_steps}.")
 
     def at(self, t: int) -> float:
         if t < self.warmup_steps:
@@ -209,7 +219,7 @@ class OneCycleLR(Schedule):
     def at(self, t: int) -> float:
         move = _cosine if self.anneal == "cos" else _line
         top, end, first = self.pct_start * self.total_steps - 1, self.total_steps - 1, self.max_lr / self.div_factor
-        if t <= top:
+        if t < top:
             return move(first, self.max_lr, t / top)
         return move(self.max_lr, first / self.final_div_factor, (min(t, end) - top) / (end - top))
 
@@ -245,14 +255,18 @@ class LambdaLR(_Based):
 
 
 class SequentialLR(Schedule):
-    """schedules[i] from milestones[i − 1] on, with t counted from there (a schedule of another unit: with its own count from the beginning)."""
+    """schedules[i] from milestones[i − 1] on, with t counted from there
+    (a schedule of another unit: with its own count from the beginning).
+    """
 
     schedules: tuple[Schedule, ...] = field(doc="one after the other")
     milestones: tuple[int, ...] = field(doc="where the second, third, ... begin, rising")
 
     def validate(self) -> None:
         if len(self.milestones) + 1 != len(self.schedules) or list(self.milestones) != sorted(set(self.milestones)):
-            raise ConfigError(f"SequentialLR: expected rising milestones, one fewer than the {len(self.schedules)} schedules; got {self.milestones}.")
+            raise ConfigError(
+                f"SequentialLR: expected rising milestones, one fewer than the {len(self.schedules)} schedules; got "
+                f"{self.milestones}.")
 
     def at(self, t: int) -> float:
         return self.value(t, t)
@@ -262,7 +276,8 @@ class SequentialLR(Schedule):
         now = epoch if self.unit == "epoch" else step
         k = sum(m <= now for m in self.milestones)
         before = self.milestones[k - 1] if k else 0
-        return self.schedules[k], step - (before if self.unit == "step" else 0), epoch - (before if self.unit == "epoch" else 0)
+        steps, epochs = (before if self.unit == unit else 0 for unit in ("step", "epoch"))
+        return self.schedules[k], step - steps, epoch - epochs
 
     def value(self, step: int, epoch: int) -> float:
         part, step, epoch = self.active(step, epoch)
@@ -298,7 +313,9 @@ class _Following(_Based):
 
 
 class ReduceLROnPlateau(_Following):
-    """rate ← max(rate · factor, min_lr) after more than `patience` epochs in which `monitor` did not improve; then `cooldown` epochs of rest."""
+    """rate ← max(rate · factor, min_lr) after more than `patience` epochs in which `monitor` did not improve;
+    then `cooldown` epochs of rest.
+    """
 
     factor: float = field(0.1, doc="of a reduction", gt=0, lt=1)
     patience: int = field(10, doc="epochs without improvement that are let pass", ge=0)
@@ -324,7 +341,9 @@ class ReduceLROnPlateau(_Following):
 
 
 class AdaptiveFitness(_Following):
-    """rate ← clip(rate · up, min, max) after an epoch in which `monitor` fell below its best, rate · down after any other."""
+    """rate ← clip(rate · up, min, max) after an epoch in which `monitor` fell below its best,
+    rate · down after any other.
+    """
 
     up: float = field(1.05, doc="after an improvement", ge=1)
     down: float = field(0.95, doc="after none", gt=0, le=1)
@@ -336,5 +355,6 @@ class AdaptiveFitness(_Following):
         better = value < self.best
         self.best = min(self.best, value) if value == value else self.best
         self.rate = min(max(self.rate * (self.up if better else self.down), self.min_lr), self.max_lr)
+
 
 _guide(__name__)

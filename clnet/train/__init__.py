@@ -9,7 +9,7 @@ from .metrics import METRICS, metric
 from .scaling import LossScale
 from .trainer import Trainer
 
-__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog", "LossScale", "ModelCheckpoint",
-           "Trainer", "data", "metric"]
+__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog",
+           "LossScale", "ModelCheckpoint", "Trainer", "data", "metric"]
 
 _guide(__name__)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import model_io
 from ..errors import CheckpointError
+from ..model import files as model_io
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 FORMAT = "clnet checkpoint 1"
 # What a run must have in common with the one that it resumes: other data or batches would be another run.
 SAME = ("seed", "batch_size", "samples", "metrics", "precision")
 
 
-def save(trainer: Any, path: str | Path) -> None:
+def save(trainer: Trainer, path: str | Path) -> None:
     """Model, optimizer, random counters, position, history and callbacks' memory. Raises CheckpointError."""
     loop, optimizer = trainer.loop, trainer.optimizer
     loop.read()  # so that the losses of the steps behind us are in the history
@@ -25,36 +28,43 @@ def save(trainer: Any, path: str | Path) -> None:
         arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
     for k, g in enumerate(trainer.model.generators()):
         arrays |= {f"random.{k}.key": g.key, f"random.{k}.counter": np.asarray(g.counter.numpy(), np.uint32)}
-    if trainer.steps.scaling is not None:
-        arrays |= {f"scale.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in trainer.steps.scaling.variables().items()}
+    if (scaling := trainer.steps.scaling) is not None:
+        arrays |= {f"scale.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in scaling.variables().items()}
     arrays |= {f"history.{n}": a for n, a in trainer.history.arrays().items()}
     arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.columns) + 1)
     remembered, more = _callbacks(loop.callbacks.all)
-    meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__, "t": str(optimizer.t),
-            "counters": json.dumps(optimizer.counters()), "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
+    meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__,
+            "t": str(optimizer.t), "counters": json.dumps(optimizer.counters()),
+            "columns": json.dumps(trainer.history.columns()), "callbacks": json.dumps(remembered)}
     model_io.write(path, arrays | more, meta)
 
 
-def load(trainer: Any, path: str | Path) -> None:
-    """Puts a run of `fit` where the checkpoint was written. Raises CheckpointError where it is of another model, optimizer or data."""
+def load(trainer: Trainer, path: str | Path) -> None:
+    """Puts a run of `fit` where the checkpoint was written. Raises CheckpointError where it is of another
+    model, optimizer or data.
+    """
     who = f"fit(resume={Path(path).name})"
     arrays, meta = model_io.read(path)
     if meta.get("format") != FORMAT:
-        raise CheckpointError(f"{who}: expected a checkpoint ({FORMAT}); got {meta.get('format')!r}; a saved model is for model.load.")
+        raise CheckpointError(
+            f"{who}: expected a checkpoint ({FORMAT}); got {meta.get('format')!r}; a saved model is for model.load.")
     try:
         _load(trainer, arrays, meta, who)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{who}: expected a whole checkpoint; got one without {error}.") from None
 
 
-def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) -> None:
+def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: str) -> None:
     loop, optimizer = trainer.loop, trainer.optimizer
     position, here = json.loads(meta["position"]), loop.position()
     for name in SAME:
         if position.get(name) != here[name]:
-            raise CheckpointError(f"{who}: expected {name} {position.get(name)!r} as in the run that is resumed; got {here[name]!r}.")
+            raise CheckpointError(
+                f"{who}: expected {name} {position.get(name)!r} as in the run that is resumed; got {here[name]!r}.")
     if meta["optimizer"] != type(optimizer).__name__:
-        raise CheckpointError(f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; got {type(optimizer).__name__}.")
+        raise CheckpointError(
+            f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; "
+            f"got {type(optimizer).__name__}.")
     for part, thing in _trained(trainer).items():
         model_io.set_values(thing, _part(arrays, f"{part}."), who)
     state = {f"{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
@@ -73,14 +83,20 @@ def _load(trainer: Any, arrays: dict[str, Any], meta: dict[str, str], who: str) 
     trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))
     loop.epoch, loop.batch = int(position["epoch"]), int(position["batch"])
     if loop.batch and arrays["epoch.rows"].shape[1:] != (len(trainer.steps.columns) + 1,):
-        raise CheckpointError(f"{who}: expected a checkpoint at the end of an epoch, or of this version; got one that keeps other numbers of its metrics.")
+        raise CheckpointError(
+            f"{who}: expected a checkpoint at the end of an epoch, or of this version; "
+            "got one that keeps other numbers of its metrics.")
     loop.rows = [tuple(map(float, row)) for row in arrays["epoch.rows"]]
     for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
-        if remembered["type"] == type(c).__name__ and hasattr(c, "load_state"):
-            c.load_state({**remembered["state"], **_part(arrays, f"callback.{k}.")})
+        if remembered["type"] == type(c).__name__:
+            getattr(c, "load_state", _forget)({**remembered["state"], **_part(arrays, f"callback.{k}.")})
 
 
-def _trained(trainer: Any) -> dict[str, Any]:
+def _forget(state: dict[str, Any]) -> None:
+    """What callbacks that remember nothing do with it."""
+
+
+def _trained(trainer: Trainer) -> dict[str, Any]:
     """What holds parameters: the model, and a loss that has some of its own."""
     own: dict[str, Any] = getattr(trainer.loss, "variables", dict)()
     return {"model": trainer.model, **({"loss": trainer.loss} if own else {})}
@@ -95,7 +111,8 @@ def _callbacks(callbacks: list[Any]) -> tuple[list[dict[str, Any]], dict[str, np
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for k, c in enumerate(callbacks):
-        state = c.state() if hasattr(c, "state") else {}
+        state: dict[str, Any] = getattr(c, "state", dict)()
         arrays |= {f"callback.{k}.{n}": v for n, v in state.items() if isinstance(v, np.ndarray)}
-        rows.append({"type": type(c).__name__, "state": {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}})
+        rows.append({"type": type(c).__name__,
+                     "state": {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}})
     return rows, arrays

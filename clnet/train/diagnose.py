@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..autodiff import gradients
+from ..core.autodiff import gradients
+from ..core.recording import eager
+from ..core.spec import is_float
+from ..core.state import capture
+from ..core.tensor import Tensor, tensor, walk
 from ..engine import current
-from ..model_io import layers
-from ..spec import is_float
-from ..state import capture
-from ..tensor import Tensor, eager, tensor, walk
+from ..model.files import layers
 from .data import Batch
 from .step import mode
 
+if TYPE_CHECKING:
+    from ..layers.base import Layer
+    from .trainer import Trainer
 
-def diagnose(trainer: Any, batch: Batch) -> str:
-    """A sentence that names the first op of the step whose result is not finite though its inputs are, and its layer."""
+
+def diagnose(trainer: Trainer, batch: Batch) -> str:
+    """A sentence that names the first op of the step whose result is not finite though its inputs are, and its layer.
+    """
     inputs, y = batch
     model = trainer.model
     with eager(False), capture() as before, mode(model, True), trainer.steps.formulas.recording():
@@ -29,7 +35,9 @@ def diagnose(trainer: Any, batch: Batch) -> str:
             order = walk([loss, *found])
             kinds = _kinds(order)
             root = next((t for t in (loss, *found) if kinds[id(t)]), None)
-            return _sentence(_origin(root, kinds), order, marks, loss, kinds) if root is not None else "the update of the optimizer gives NaN or infinity"
+            if root is None:
+                return "the update of the optimizer gives NaN or infinity"
+            return _sentence(_origin(root, kinds), order, marks, loss, kinds)
         finally:
             for v, old in before.items():
                 v._tensor = old
@@ -37,7 +45,7 @@ def diagnose(trainer: Any, batch: Batch) -> str:
                 vars(layer).pop("_called", None)
 
 
-def _marks(model: Any) -> list[tuple[int, str]]:
+def _marks(model: Layer) -> list[tuple[int, str]]:
     """(id of its output, its name) of every layer without children that was called."""
     found = []
     for path, layer in layers(model).items():

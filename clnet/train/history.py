@@ -12,6 +12,7 @@ from ..show import Shown, Table, duration, plural
 MOST = 24  # epochs that a table shows; of more the first and the last
 DOTS = 30  # epochs up to which each is a dot of the curve
 
+
 class History(Shown):
     """`frame` is a pandas DataFrame with a row per epoch (epoch, loss, metrics, val_…, lr, seconds, samples/s).
 
@@ -59,7 +60,9 @@ class History(Shown):
 
     @property
     def best(self) -> int | None:
-        """The epoch, from 1, of the least validation loss (of the least loss, without validation); None where there is no number."""
+        """The epoch, from 1, of the least validation loss (of the least loss, without validation);
+        None where there is no number.
+        """
         column = self.history.get("val_loss") or self.history.get("loss") or []
         known = [(v, int(row["epoch"])) for v, row in zip(column, self.rows, strict=True) if not math.isnan(v)]
         return min(known)[1] if known else None
@@ -68,21 +71,26 @@ class History(Shown):
         """A row an epoch, of many the first and the last; the best one is marked."""
         names, best = self.columns(), self.best
         whole = ("epoch", "samples/s", "skipped")
-        rows = [[round(row[c]) if c in whole and c in row and math.isfinite(row[c]) else row.get(c) for c in names] for row in self.rows]
+        rows = [[round(row[c]) if c in whole and c in row and math.isfinite(row[c]) else row.get(c) for c in names]
+                for row in self.rows]
         how = " (interrupted)" if self.interrupted else f" ({self.stopped})" if self.stopped else ""
         compiled = f", compiled in {duration(self.compiled)}" if self.compiled >= 0.1 else ""
         title = f"History of {plural(len(rows), 'epoch', 'epochs')}, {plural(len(self.steps), 'step')}{compiled}{how}"
         notes = [f"* best {'val_loss' if 'val_loss' in names else 'loss'}"] if best is not None else []
-        notes += [f"{c} is NaN in {plural(n, 'epoch', 'epochs')}" for c in names if (n := sum(math.isnan(row.get(c, 0.0)) for row in self.rows))]
+        notes += [f"{c} is NaN in {plural(n, 'epoch', 'epochs')}" for c in names
+                  if (n := sum(math.isnan(row.get(c, 0.0)) for row in self.rows))]
         marked = [k for k, row in enumerate(self.rows) if int(row["epoch"]) == best]
         return Table(names, rows, title=title, notes=notes, marked=marked, limit=MOST)
 
     def plot(self) -> Any:
-        """A pyplot figure, which notebooks show by themselves (in a script: matplotlib.pyplot.show()): every quantity with its validation twin."""
+        """A pyplot figure, which notebooks show by themselves (in a script: matplotlib.pyplot.show()):
+        every quantity with its validation twin.
+        """
         import matplotlib.pyplot as plt
         from matplotlib.ticker import MaxNLocator
 
-        names = [c for c in self.columns() if c not in ("epoch", "lr", "seconds", "samples/s") and not c.startswith("val_")]
+        names = [c for c in self.columns()
+                 if c not in ("epoch", "lr", "seconds", "samples/s") and not c.startswith("val_")]
         count = max(len(names), 1)
         figure, axes = plt.subplots(1, count, figsize=(4.5 * count, 3.2), layout="constrained", squeeze=False)
         columns, epochs = self.history, [row["epoch"] for row in self.rows]
@@ -106,7 +114,8 @@ class History(Shown):
     # --- in a checkpoint: numbers as arrays, which keep NaN and every bit
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         table = [[row.get(c, float("nan")) for c in self.columns()] for row in self.rows]
-        return {"rows": np.array(table, np.float64).reshape(len(self.rows), len(self.columns())), "steps": np.array(self.steps, np.float64)}
+        return {"rows": np.array(table, np.float64).reshape(len(self.rows), len(self.columns())),
+                "steps": np.array(self.steps, np.float64)}
 
     def load(self, columns: list[str], arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in arrays["rows"]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,23 +15,28 @@ from ..engine.opencl import watching
 from ..errors import NonFiniteError
 from .callbacks import Callbacks
 from .check import bad_input
-from .data import Batch, Batches
+from .data import Batch, Batches, Dataset
 from .diagnose import diagnose
 from .interrupt import Interrupts
 from .pace import Pace
 from .step import Snapshot, state
 
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
 SHOW_EVERY = 0.25  # [s] between two looks at the losses while somebody watches
 
 
 class Loop:
-    """Position (`epoch`, `batch`: how many whole ones are behind), the rows (samples, loss, metrics) of the running epoch, the steps not read yet.
+    """Position (`epoch`, `batch`: how many whole ones are behind), the rows (samples, loss, metrics) of the running
+    epoch, the steps not read yet.
 
     Between two reads everything a step changes is also kept as it was at the last read, with the batches since: when a
     number turns out not to be finite, the run goes back there and forward again to the last step that was.
     """
 
-    def __init__(self, trainer: Any, batches: Batches, validation: Any, epochs: int, callbacks: Any, watched: bool, on_nan: str) -> None:
+    def __init__(self, trainer: Trainer, batches: Batches, validation: Dataset | None, epochs: int,
+                 callbacks: Sequence[Any], watched: bool, on_nan: str) -> None:
         self._trainer = weakref.ref(trainer)  # which keeps its last loop: a cycle would keep the memory of both
         self.steps, self.optimizer = trainer.steps, trainer.optimizer
         self.batches, self.validation = batches, validation
@@ -47,13 +53,15 @@ class Loop:
 
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
-        return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size, "samples": self.samples,
-                "metrics": self.steps.names, "precision": self.trainer.precision}
+        return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size,
+                "samples": self.samples, "metrics": self.steps.names, "precision": self.trainer.precision}
 
     @property
-    def trainer(self) -> Any:
+    def trainer(self) -> Trainer:
         """Whose run it is; not for every step."""
-        return self._trainer()
+        trainer = self._trainer()
+        assert trainer is not None, "who runs this loop holds the trainer"
+        return trainer
 
     def run(self) -> None:
         """The epochs that are left. Ctrl-C ends them after the last whole step."""
@@ -88,7 +96,7 @@ class Loop:
         self._looked = time.perf_counter()
         for batch in self.batches.epoch(self.epoch, self.batch):
             self.step(batch)
-            if self.steps.meter.filled == self.steps.meter.rows or self._due():
+            if self.steps.meter.full or self._due():
                 self.read()
                 samples = sum(row[0] for row in self.rows)
                 self.pace.rate(samples - done)
@@ -114,19 +122,22 @@ class Loop:
                 settled()
                 self.pace.first(time.perf_counter() - started, len(y))
             optimizer.t += 1
-            steps.meter.filled += 1
+            steps.meter.advance()
             self.batch += 1
             self.window.append(batch)
 
     def read(self) -> None:
-        """Brings the losses since the last read to the host. Raises NonFiniteError, the model being as it was before the bad step."""
+        """Brings the losses since the last read to the host. Raises NonFiniteError, the model being
+        as it was before the bad step.
+        """
         found = self.steps.meter.read()
         self._looked = time.perf_counter()
         if len(found):
-            with self.interrupts.hold():  # Ctrl-C during the wait above loses nothing; from here on the books must agree
+            # Ctrl-C during the wait above loses nothing; from here on the books must agree
+            with self.interrupts.hold():
                 self._take(found)
 
-    def _take(self, found: Any) -> None:
+    def _take(self, found: np.ndarray[Any, Any]) -> None:
         if self.snapshot is not None:
             bad = np.flatnonzero(self.steps.bad(found))
             if len(bad) or not self.snapshot.finite():
@@ -135,14 +146,14 @@ class Loop:
             self.snapshot.take()
         self._keep(found)
 
-    def _keep(self, found: Any) -> None:
+    def _keep(self, found: np.ndarray[Any, Any]) -> None:
         """Puts the losses of the steps in the window into the books; the window and the table start anew."""
         self.optimizer.t -= self.steps.left_out(found)
         for (_, y), row in zip(self.window, found, strict=True):
             self.rows.append((float(len(y)), *map(float, row)))
             self.trainer.history.steps.append(float(row[0]))
         self.window = []
-        self.steps.meter.filled = 0
+        self.steps.meter.clear()
 
     def means(self) -> dict[str, float]:
         """Of the running epoch, every sample counting once."""
@@ -165,7 +176,7 @@ class Loop:
         self.callbacks.call("on_epoch_end", logs)
 
     # --- NaN and infinity
-    def _not_finite(self, found: Any, bad: int) -> None:
+    def _not_finite(self, found: np.ndarray[Any, Any], bad: int) -> None:
         """Goes back to before the first bad step; stops there, or leaves that batch out and goes on."""
         window, self.window = self.window, []
         first_step = self.optimizer.t - len(window)
@@ -190,19 +201,23 @@ class Loop:
         """What is not finite in a batch, and what to do about it."""
         size = self.batches.size
         if found := bad_input(self.batches.data, self.batches.order(self.epoch)[number * size : (number + 1) * size]):
-            return found, "mend the data (leave such samples out, or fill them), or go on without such batches with on_nan=\"skip\""
+            return found, ("mend the data (leave such samples out, or fill them), or go on without such batches with "
+                           'on_nan="skip"')
         if found := self.trainer.out_of_range(batch[0]):
             return found.rstrip("."), ""
         return diagnose(self.trainer, batch), "lower the learning rate, set clip_norm= or mend the data"
 
     def _rewind(self, window: list[Batch], first_step: int, first_batch: int, bad: int) -> int:
-        """Replays from the last read up to the first step that leaves something not finite, without it; returns its number in the window."""
+        """Replays from the last read up to the first step that leaves something not finite, without it;
+        returns its number in the window.
+        """
         assert self.snapshot is not None
 
         def again(count: int, look: bool) -> int:
             assert self.snapshot is not None
             self.snapshot.restore()
-            self.optimizer.t, self.batch, self.steps.meter.filled = first_step, first_batch, 0
+            self.optimizer.t, self.batch = first_step, first_batch
+            self.steps.meter.clear()
             for k, batch in enumerate(window[:count]):
                 self.step(batch)
                 if look and not self.snapshot.finite():

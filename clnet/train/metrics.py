@@ -6,20 +6,20 @@ Which of them fit follows from what the loss says a prediction is (clnet.losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .. import ops as F
+from ..core.spec import Spec
+from ..core.tensor import Tensor, as_tensor
 from ..engine.record import infer
 from ..errors import ConfigError
 from ..losses.reading import CLASSES, PROBABILITIES, UNSAID, VALUES, YES_NO, decided, named, reading
 from ..names import ending
 from ..names import guide as _guide
-from ..spec import Spec
-from ..tensor import Tensor, as_tensor
 
 Array = np.ndarray[Any, Any]
 MOST = 16  # outputs a sample of which R² is taken: it keeps sums of each
@@ -32,7 +32,8 @@ def average(samples: Array, columns: Array) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """`columns(output, target, loss)`: scalars of a step; `finish(samples, columns)`: the number of many steps, `samples` (S,), `columns` (S, width).
+    """`columns(output, target, loss)`: scalars of a step; `finish(samples, columns)`: the number of many steps,
+    `samples` (S,), `columns` (S, width).
 
     fits   whether it can be had: (what the loss reads, specs of output and target); `wants` says so in words
     high   whether more is better
@@ -71,14 +72,16 @@ def _known(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..
 
 
 # --- which metrics
-def resolve(metrics: Any) -> tuple[Metric, ...] | None:
+def resolve(metrics: str | Callable[..., Any] | Iterable[Any] | None) -> tuple[Metric, ...] | None:
     """The metrics of names and functions; None of "auto". Raises ConfigError for unknown and repeated names."""
     if isinstance(metrics, str) and metrics == "auto":
         return None
     found: dict[str, Metric] = {}
     for m in (metrics,) if isinstance(metrics, str) or callable(metrics) else metrics or ():
         if not callable(m) and m not in METRICS:
-            raise ConfigError(f"metrics: expected 'auto', {', '.join(METRICS)} or a function (output, target) -> scalar; got {m!r}{ending(str(m), METRICS)}")
+            raise ConfigError(
+                f"metrics: expected 'auto', {', '.join(METRICS)} or a function (output, target) -> scalar; "
+                f"got {m!r}{ending(str(m), METRICS)}")
         made = _of_function(m) if callable(m) else METRICS[m]
         if made.name in found or made.name == "loss":
             raise ConfigError(f"metrics: expected every name once and none called 'loss'; got {made.name!r} again.")
@@ -86,30 +89,44 @@ def resolve(metrics: Any) -> tuple[Metric, ...] | None:
     return tuple(found.values())
 
 
-def defaults(loss: Any, output: Spec, target: Spec) -> tuple[str, ...]:
-    """The names of what fits a loss and shapes: accuracy of classes, of yes and no, or of labels; RMSE and R² of numbers; else none."""
+def defaults(loss: Callable[..., Any], output: Spec, target: Spec) -> tuple[str, ...]:
+    """The names of what fits a loss and shapes: accuracy of classes, of yes and no, or of labels;
+    RMSE and R² of numbers; else none.
+    """
     reads, several = reading(loss), len(output.shape) == 2 and output.shape[1] > 1
-    wanted = ("accuracy",) if reads in CLASSES else ("label_accuracy" if several else "binary_accuracy",) if reads in YES_NO else ("rmse", "r2")
+    if reads in CLASSES:
+        wanted: tuple[str, ...] = ("accuracy",)
+    elif reads in YES_NO:
+        wanted = ("label_accuracy",) if several else ("binary_accuracy",)
+    else:
+        wanted = ("rmse", "r2")
     return tuple(name for name in wanted if reads and METRICS[name].fits(reads, output, target))
 
 
-def bound(wanted: tuple[Metric, ...] | None, loss: Any, outputs: Sequence[Spec], target: Spec) -> dict[str, Metric]:
-    """The metrics by name with their widths, those that fit where `wanted` is None. Raises ConfigError for one that does not fit."""
+def bound(wanted: tuple[Metric, ...] | None, loss: Callable[..., Any], outputs: Sequence[Spec],
+          target: Spec) -> dict[str, Metric]:
+    """The metrics by name with their widths, those that fit where `wanted` is None.
+    Raises ConfigError for one that does not fit.
+    """
     several, y = len(outputs) != 1, target
     fitting = () if several else defaults(loss, outputs[0], y)
     chosen = tuple(METRICS[name] for name in fitting) if wanted is None else wanted
     for m in chosen:
         if not several and not m.fits(reading(loss), outputs[0], y):
-            better = f"choose {' or '.join(map(repr, fitting))}" if fitting else "leave it out, or pass a function (output, target) -> scalar"
-            raise ConfigError(f"metrics: expected for {m.name!r} {m.wants}; got an output {outputs[0].shape} and a target {y.shape} of {named(loss)}, "
-                              f"which reads {reading(loss) or UNSAID}; {better}.")
+            better = (f"choose {' or '.join(map(repr, fitting))}" if fitting
+                      else "leave it out, or pass a function (output, target) -> scalar")
+            raise ConfigError(
+                f"metrics: expected for {m.name!r} {m.wants}; got an output {outputs[0].shape} and a target {y.shape} "
+                f"of {named(loss)}, which reads {reading(loss) or UNSAID}; {better}.")
     return {m.name: replace(m, width=_width(m, loss, outputs, y)) for m in chosen}
 
 
-def _width(m: Metric, loss: Any, outputs: Sequence[Spec], target: Spec) -> int:
+def _width(m: Metric, loss: Callable[..., Any], outputs: Sequence[Spec], target: Spec) -> int:
     found = infer(lambda *a: tuple(m.columns(a[0] if len(outputs) == 1 else a[:-1], a[-1], loss)), [*outputs, target])
     if any(s.size != 1 for s in found):
-        raise ConfigError(f"metrics: expected {m.name} to give a scalar; got {', '.join(str(s.shape) for s in found)}; take its mean.")
+        raise ConfigError(
+            f"metrics: expected {m.name} to give a scalar; got {', '.join(str(s.shape) for s in found)}; "
+            "take its mean.")
     return len(found)
 
 
@@ -130,7 +147,7 @@ def _ratio(samples: Array, columns: Array) -> float:
 
 
 @_known("accuracy", finish=_ratio, fits=_fits_classes, high=True, wants="scores of classes on axis 1, and labels")
-def _accuracy(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+def _accuracy(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
     """Σ (class decided for = label) and how many labels count: those that the loss ignores do not."""
     output, target = as_tensor(output), as_tensor(target)
     classes = decided(loss, output) if reading(loss) else F.argmax(output, 1).astype("int32")
@@ -148,14 +165,14 @@ def _fits_yes_no(reads: str, output: Spec, target: Spec) -> bool:
     return reads in YES_NO and output.shape == target.shape
 
 
-def _right(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+def _right(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
     """mean((decided for yes) = (target > ½))"""
     return (F.mean(F.equal(decided(loss, output), as_tensor(target) > 0.5).astype("float32")),)
 
 
-for _name, _what in (("binary_accuracy", "a logit, probability or margin of yes, and targets of 0 and 1 of its shape"),
-                     ("label_accuracy", "a logit, probability or margin of each label, and targets of 0 and 1 of its shape")):
-    _known(_name, fits=_fits_yes_no, high=True, wants=_what)(_right)
+for _name, _what in (("binary_accuracy", "yes"), ("label_accuracy", "each label")):
+    _known(_name, fits=_fits_yes_no, high=True,
+           wants=f"a logit, probability or margin of {_what}, and targets of 0 and 1 of its shape")(_right)
 
 
 # --- numbers
@@ -167,18 +184,18 @@ def _fits_r2(reads: str, output: Spec, target: Spec) -> bool:
     return reads in ("", VALUES) and output.shape == target.shape and 0 < output.size <= MOST * output.shape[0]
 
 
-def _difference(output: Any, target: Any) -> Tensor:
+def _difference(output: Tensor, target: Tensor) -> Tensor:
     output = as_tensor(output)
     return output - as_tensor(target).astype(output.dtype)
 
 
 @_known("mae", fits=_fits_numbers, wants="numbers, and targets of their shape")
-def _mae(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+def _mae(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
     """mean |output − target|"""
     return (F.mean(F.abs(_difference(output, target))),)
 
 
-def _mse(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
+def _mse(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
     """mean (output − target)²"""
     return (F.mean(F.square(_difference(output, target))),)
 
@@ -192,7 +209,9 @@ _known("rmse", finish=_root, fits=_fits_numbers, wants="numbers, and targets of 
 
 
 def _coefficient(samples: Array, columns: Array) -> float:
-    """1 − Σ (output − target)² / Σ (target − mean)² over all samples, averaged over the outputs; of a constant target 1 or 0."""
+    """1 − Σ (output − target)² / Σ (target − mean)² over all samples, averaged over the outputs;
+    of a constant target 1 or 0.
+    """
     if samples.sum() < 2:
         return math.nan
     error, origin, first, second = np.moveaxis(columns.reshape(len(samples), 4, -1), 1, 0)
@@ -204,10 +223,14 @@ def _coefficient(samples: Array, columns: Array) -> float:
     return float(np.where(spread > 0, 1.0 - left / np.where(spread > 0, spread, 1.0), flat).mean())
 
 
-@_known("r2", finish=_coefficient, fits=_fits_r2, high=True, wants=f"at most {MOST} numbers a sample, and targets of their shape")
-def _r2(output: Any, target: Any, loss: Any) -> Sequence[Tensor]:
-    """Per output: mean (output − target)², the first target t, mean (target − t), mean (target − t)²: no difference of large numbers."""
-    if as_tensor(output).size == as_tensor(output).shape[0]:  # as the loss and rmse write it, so that it is computed once
+@_known("r2", finish=_coefficient, fits=_fits_r2, high=True,
+        wants=f"at most {MOST} numbers a sample, and targets of their shape")
+def _r2(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+    """Per output: mean (output − target)², the first target t, mean (target − t), mean (target − t)²:
+    no difference of large numbers.
+    """
+    # as the loss and rmse write it, so that it is computed once
+    if as_tensor(output).size == as_tensor(output).shape[0]:
         y = as_tensor(target).astype("float32").reshape(-1)
         d = y - y[0]
         return (*_mse(output, target, loss), y[0], F.mean(d), F.mean(d * d))

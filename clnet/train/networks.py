@@ -1,6 +1,8 @@
-"""Networks of the literature, small enough to learn the bundled digits (or this package's own documentation) in minutes on a CPU.
+"""Networks of the literature, small enough to learn the bundled digits (or this package's own documentation)
+in minutes on a CPU.
 
-`network("resnet20")` builds one, `train_network("resnet20")` trains it by its recipe: data, loss, epochs, rate, and what it must reach.
+`network("resnet20")` builds one, `train_network("resnet20")` trains it by its recipe: data, loss, epochs, rate,
+and what it must reach.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import init
 from .. import ops as F
+from ..core.tensor import Tensor
 from ..engine import current, on
 from ..errors import ConfigError, DataError
 from ..layers import (
@@ -43,14 +46,17 @@ from ..layers import (
     Transition,
     Upsample2d,
 )
-from ..layers.base import Layer
+from ..layers.base import Layer, Symbolic
 from ..losses import CrossEntropyLoss, MSELoss
-from ..model import Graph, Input, Model, Sequential
+from ..model.sequential import Graph, Input, Model, Sequential
 from ..optimizers import AdamW, CosineAnnealingLR
 from . import data
 from .data import Dataset
 from .history import History
 from .trainer import Trainer
+
+if TYPE_CHECKING:
+    from ..engine.protocol import Where
 
 IMAGE = (1, 8, 8)
 CLASSES = 10
@@ -62,15 +68,18 @@ BATCH = 64
 
 # --- the networks
 def _conv(channels: int, kernel: int = 3, stride: int = 1, act: str = "relu") -> list[Layer]:
-    return [Conv2d(out_channels=channels, kernel_size=kernel, stride=stride, padding=kernel // 2, bias=False), BatchNorm(), Activation(name=act)]
+    return [Conv2d(out_channels=channels, kernel_size=kernel, stride=stride, padding=kernel // 2, bias=False),
+            BatchNorm(), Activation(name=act)]
 
 
 def resnet(blocks: int = 3, width: int = 16) -> Sequential:
-    """conv, 3 stages of `blocks` BasicBlocks with width, 2 and 4 times it, mean, map to classes: ResNet-20 is blocks=3, width=16.
+    """conv, 3 stages of `blocks` BasicBlocks with width, 2 and 4 times it, mean, map to classes:
+    ResNet-20 is blocks=3, width=16.
 
     Paper: He, Zhang, Ren, Sun 2016, arXiv:1512.03385, section 4.2.
     """
-    stages = [BasicBlock(out_channels=width << s, stride=2 if s and not b else 1) for s in range(3) for b in range(blocks)]
+    stages = [BasicBlock(out_channels=width << s, stride=2 if s and not b else 1)
+              for s in range(3) for b in range(blocks)]
     return Sequential([*_conv(width), *stages, GlobalPool(), Dense(out_features=CLASSES)])
 
 
@@ -79,8 +88,10 @@ def mobilenet(width: int = 16, blocks: int = 2, expansion: int = 4) -> Sequentia
 
     Paper: Sandler et al. 2018, arXiv:1801.04381.
     """
-    stages = [InvertedResidual(out_channels=width * (s + 1), stride=2 if s and not b else 1, expansion=expansion) for s in range(3) for b in range(blocks)]
-    return Sequential([*_conv(width, act="relu6"), *stages, *_conv(8 * width, 1, act="relu6"), GlobalPool(), Dense(out_features=CLASSES)])
+    stages = [InvertedResidual(out_channels=width * (s + 1), stride=2 if s and not b else 1, expansion=expansion)
+              for s in range(3) for b in range(blocks)]
+    return Sequential([*_conv(width, act="relu6"), *stages, *_conv(8 * width, 1, act="relu6"), GlobalPool(),
+                       Dense(out_features=CLASSES)])
 
 
 def densenet(growth: int = 8, layers: int = 4, blocks: int = 2) -> Sequential:
@@ -95,11 +106,12 @@ def densenet(growth: int = 8, layers: int = 4, blocks: int = 2) -> Sequential:
 
 
 def unet(width: int = 16, depth: int = 2) -> Graph:
-    """Down `depth` times (two convs, max pool), up again (nearest, beside it the same size from the way down, two convs), 1×1 conv: image to image.
+    """Down `depth` times (two convs, max pool), up again (nearest, beside it the same size from the way down,
+    two convs), 1×1 conv: image to image.
 
     Paper: Ronneberger, Fischer, Brox 2015, arXiv:1505.04597.
     """
-    def twice(x: Any, channels: int) -> Any:
+    def twice(x: Symbolic, channels: int) -> Any:
         for layer in (*_conv(channels), *_conv(channels)):
             x = layer(x)
         return x
@@ -117,7 +129,8 @@ def unet(width: int = 16, depth: int = 2) -> Graph:
 
 
 def _blocks(count: int, heads: int, width: int, causal: bool) -> list[Layer]:
-    return [TransformerEncoderBlock(num_heads=heads, d_ff=4 * width, dropout=0.0, activation="gelu", norm_first=True, causal=causal) for _ in range(count)]
+    return [TransformerEncoderBlock(num_heads=heads, d_ff=4 * width, dropout=0.0, activation="gelu", norm_first=True,
+                                    causal=causal) for _ in range(count)]
 
 
 def vit(width: int = 48, blocks: int = 3, heads: int = 4, patch: int = 2) -> Sequential:
@@ -126,16 +139,20 @@ def vit(width: int = 48, blocks: int = 3, heads: int = 4, patch: int = 2) -> Seq
     Paper: Dosovitskiy et al. 2021, arXiv:2010.11929.
     """
     patches = PatchEmbedding(image_size=IMAGE[-1], patch_size=patch, in_channels=1, embed_dim=width, pos_embed=True)
-    return Sequential([patches, *_blocks(blocks, heads, width, False), LayerNorm(), Mean(axis=1), Dense(out_features=CLASSES)])
+    return Sequential([patches, *_blocks(blocks, heads, width, False), LayerNorm(), Mean(axis=1),
+                       Dense(out_features=CLASSES)])
 
 
-def gpt(width: int = 64, blocks: int = 2, heads: int = 4, letters: int = len(LETTERS), context: int = CONTEXT) -> Sequential:
-    """Letters (N, T) to logits of the letter after each (N, T, letters): embedding, learned positions, causal transformer blocks, norm, map.
+def gpt(width: int = 64, blocks: int = 2, heads: int = 4, letters: int = len(LETTERS),
+        context: int = CONTEXT) -> Sequential:
+    """Letters (N, T) to logits of the letter after each (N, T, letters): embedding, learned positions,
+    causal transformer blocks, norm, map.
 
     Paper: Radford et al. 2019, "Language models are unsupervised multitask learners".
     """
     start = [Embedding(num_embeddings=letters, embedding_dim=width), PositionalEncoding(max_len=context, learned=True)]
-    return Sequential([*start, *_blocks(blocks, heads, width, True), LayerNorm(), Dense(out_features=letters, bias=False)])
+    return Sequential([*start, *_blocks(blocks, heads, width, True), LayerNorm(),
+                       Dense(out_features=letters, bias=False)])
 
 
 def bilstm(hidden: int = 32) -> Sequential:
@@ -143,7 +160,8 @@ def bilstm(hidden: int = 32) -> Sequential:
 
     Paper: Graves, Schmidhuber 2005, Neural Networks 18.
     """
-    return Sequential([Reshape(shape=IMAGE[1:]), Bidirectional(layer=LSTM(hidden_size=hidden, return_sequences=False)), Dense(out_features=CLASSES)])
+    return Sequential([Reshape(shape=IMAGE[1:]), Bidirectional(layer=LSTM(hidden_size=hidden, return_sequences=False)),
+                       Dense(out_features=CLASSES)])
 
 
 # --- what they learn
@@ -162,7 +180,8 @@ def documentation() -> str:
     for info in sorted(pkgutil.walk_packages(package.__path__, f"{package.__name__}."), key=lambda m: m.name):
         if not info.name.endswith("__main__"):
             module = importlib.import_module(info.name)
-            own = [v for _, v in sorted(vars(module).items()) if getattr(v, "__module__", None) == info.name and inspect.isroutine(v) | inspect.isclass(v)]
+            own = [v for _, v in sorted(vars(module).items())
+                   if getattr(v, "__module__", None) == info.name and (inspect.isroutine(v) or inspect.isclass(v))]
             found += [inspect.cleandoc(d) for d in (v.__doc__ for v in (module, *own)) if d]
     return "\n".join(found)
 
@@ -174,24 +193,33 @@ def encode(text: str) -> np.ndarray[Any, Any]:
 
 
 def text_windows(text: str, context: int = CONTEXT) -> Dataset:
-    """Pieces of a text one after the other: x (N, context) letters, y the letter after each. Raises DataError for a text that is too short."""
+    """Pieces of a text one after the other: x (N, context) letters, y the letter after each.
+    Raises DataError for a text that is too short.
+    """
     letters = encode(text)
     count = (len(letters) - 1) // context
     if count < 1:
         raise DataError(f"text_windows: expected a text of more than {context} letters; got {len(letters)}.")
     cut = count * context
-    return data.from_arrays(letters[:cut].reshape(count, context), letters[1 : cut + 1].reshape(count, context), title="text")
+    return data.from_arrays(letters[:cut].reshape(count, context), letters[1 : cut + 1].reshape(count, context),
+                            title="text")
 
 
-def next_letter_loss(logits: Any, target: Any) -> Any:
+def next_letter_loss(logits: Tensor, target: Tensor) -> Any:
     """−mean ln softmax(logits)[target], classes on the last axis [nats per letter]"""
     return F.mean(F.cross_entropy(logits, target))
+
+
+def next_letter_accuracy(logits: Tensor, target: Tensor) -> Any:
+    """mean(argmax(logits) = target), classes on the last axis"""
+    return F.mean(F.equal(F.argmax(logits, -1), target).astype("float32"))
 
 
 # --- recipes
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is built and trained: AdamW with a rate that a cosine takes to 0. `reaches`: metric on the test samples and its bound.
+    """How a network is built and trained: AdamW with a rate that a cosine takes to 0.
+    `reaches`: metric on the test samples and its bound.
 
     tiny   arguments of a network for quick tests
     """
@@ -202,7 +230,7 @@ class Recipe:
     rate: float = 3e-3
     samples: Callable[[], Dataset] = lambda: data.load("digits")
     loss: Callable[..., Any] = field(default_factory=CrossEntropyLoss)
-    metrics: Sequence[str] = ("accuracy",)
+    metrics: Sequence[str | Callable[..., Any]] = ("accuracy",)
     shape: tuple[int, ...] = IMAGE
     dtype: str = "float32"
     tiny: dict[str, int] = field(default_factory=dict, hash=False)
@@ -212,9 +240,11 @@ RECIPES = {
     "resnet20": Recipe(resnet, ("accuracy", 0.97), 8, tiny=dict(blocks=1, width=4)),
     "mobilenet": Recipe(mobilenet, ("accuracy", 0.97), 10, tiny=dict(width=4, blocks=1, expansion=2)),
     "densenet": Recipe(densenet, ("accuracy", 0.97), 10, tiny=dict(growth=2, layers=2)),
-    "unet": Recipe(unet, ("loss", 0.024), 10, samples=noisy_digits, loss=MSELoss(), metrics=(), tiny=dict(width=4, depth=1)),
+    "unet": Recipe(unet, ("loss", 0.024), 10, samples=noisy_digits, loss=MSELoss(), metrics=(),
+                   tiny=dict(width=4, depth=1)),
     "vit": Recipe(vit, ("accuracy", 0.93), 40, 2e-3, tiny=dict(width=8, blocks=1, heads=2)),
-    "gpt": Recipe(gpt, ("loss", 2.2), 30, samples=lambda: text_windows(documentation()), loss=next_letter_loss, shape=(CONTEXT,), dtype="int32",
+    "gpt": Recipe(gpt, ("loss", 2.2), 30, samples=lambda: text_windows(documentation()), loss=next_letter_loss,
+                  metrics=(next_letter_accuracy,), shape=(CONTEXT,), dtype="int32",
                   tiny=dict(width=8, blocks=1, heads=2)),
     "bilstm": Recipe(bilstm, ("accuracy", 0.95), 15, 1e-2, tiny=dict(hidden=4)),
 }
@@ -236,7 +266,9 @@ def network(name: str, seed: int = 0, **sizes: Any) -> Any:
 
 @dataclass
 class Trained:
-    """What came of a training: metrics on the test samples, seconds, where it ran. `passed`: whether the recipe's bound was reached."""
+    """What came of a training: metrics on the test samples, seconds, where it ran.
+    `passed`: whether the recipe's bound was reached.
+    """
 
     name: str
     device: str
@@ -252,15 +284,19 @@ class Trained:
         return self.found[metric] >= wanted if metric == "accuracy" else self.found[metric] <= wanted
 
 
-def train_network(name: str, epochs: int | None = None, device: Any = None, seed: int = 0, sizes: dict[str, Any] | None = None, verbose: bool = False,
-                  **fit: Any) -> Trained:
-    """Trains a network by its recipe: 80 % of the samples, chosen by a fixed seed; the rest is the test. Other arguments go to `fit`."""
+def train_network(name: str, epochs: int | None = None, device: Where = None, seed: int = 0,
+                  sizes: dict[str, Any] | None = None, verbose: bool = False, **fit: Any) -> Trained:
+    """Trains a network by its recipe: 80 % of the samples, chosen by a fixed seed; the rest is the test.
+    Other arguments go to `fit`.
+    """
     found = recipe(name)
     with on(device if device is not None else current()) as engine:
         train, test = found.samples().split(0.2, 0)
         epochs = found.epochs if epochs is None else epochs
         rate = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // BATCH), lr=found.rate)
-        trainer = Trainer(network(name, seed, **(sizes or {})), found.loss, AdamW(lr=rate, weight_decay=0.05), found.metrics)
+        trainer = Trainer(network(name, seed, **(sizes or {})), found.loss, AdamW(lr=rate, weight_decay=0.05),
+                          found.metrics)
         started = time.perf_counter()
         history = trainer.fit(train, epochs, BATCH, seed=seed, verbose=verbose, **fit)
-        return Trained(name, str(engine), trainer.evaluate(test), found.reaches, time.perf_counter() - started, history, trainer)
+        return Trained(name, str(engine), trainer.evaluate(test), found.reaches, time.perf_counter() - started, history,
+                       trainer)

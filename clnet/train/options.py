@@ -1,4 +1,6 @@
-"""What people write in place of a loss, an optimizer, data and the arguments of `fit`, as the thing meant; or the sentence that says what to write."""
+"""What people write in place of a loss, an optimizer, data and the arguments of `fit`, as the thing meant;
+or the sentence that says what to write.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,25 @@ from .data import Dataset, as_dataset, from_arrays
 
 
 # --- by name or as a class
-def loss_of(value: Any) -> Any:
+def loss_of(value: object) -> Callable[..., Any]:
     """A loss given as one, by name, as a class or as a function. Raises ConfigError."""
     made = _made(value, Loss, "loss")
     if not callable(made):
-        raise ConfigError(f"Trainer(loss=...): expected a loss, its name or a function (output, target) -> scalar; got {made!r}.")
+        raise ConfigError(
+            f"Trainer(loss=...): expected a loss, its name or a function (output, target) -> scalar; got {made!r}.")
     return made
 
 
-def optimizer_of(value: Any) -> Optimizer:
+def optimizer_of(value: object) -> Optimizer:
     """An optimizer given as one, by name or as a class. Raises ConfigError."""
     made = _made(value, Optimizer, "optimizer")
     if not isinstance(made, Optimizer):
-        raise ConfigError(f"Trainer(optimizer=...): expected an optimizer, as Adam(lr=1e-3), or its name; got {made!r}.")
+        raise ConfigError(
+            f"Trainer(optimizer=...): expected an optimizer, as Adam(lr=1e-3), or its name; got {made!r}.")
     return made
 
 
-def _made(value: Any, kind: type[Any], what: str) -> Any:
+def _made(value: object, kind: type[Any], what: str) -> Any:
     """An instance of what is named, with its usual fields; anything else as it is."""
     if isinstance(value, str):
         value = _named(value, kind, what)
@@ -48,8 +52,10 @@ def _named(name: str, kind: type[Any], what: str) -> Any:
     if package == {"loss": "losses"}.get(what, "optimizers"):
         raise ConfigError(f"Trainer({what}={name!r}): clnet calls it {package}.{ours}; pass that.")
     names = [*kind.registry, *(a for c in kind.registry.values() for a in c.aliases)]
-    end = ending(name, names) if nearest(name, names) else f"; see clnet.{'losses' if what == 'loss' else 'optimizers'}."
-    raise ConfigError(f"Trainer({what}={name!r}): expected the name of {'a loss' if what == 'loss' else 'an optimizer'}{end}")
+    there = "losses" if what == "loss" else "optimizers"
+    end = ending(name, names) if nearest(name, names) else f"; see clnet.{there}."
+    raise ConfigError(
+        f"Trainer({what}={name!r}): expected the name of {'a loss' if what == 'loss' else 'an optimizer'}{end}")
 
 
 def _plain(name: str) -> str:
@@ -58,7 +64,9 @@ def _plain(name: str) -> str:
 
 # --- data
 def apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, tuple[Any, ...]]:
-    """(x or data, y or None, the other positional arguments) of (data, …) and of (x, y, …); `x=`, `X=` and `y=` are taken too."""
+    """(x or data, y or None, the other positional arguments) of (data, …) and of (x, y, …);
+    `x=`, `X=` and `y=` are taken too.
+    """
     for name in ("x", "X", "data"):
         if name in named:
             arguments = (named.pop(name), *arguments)
@@ -72,17 +80,20 @@ def apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, 
     return data, None, tuple(rest)
 
 
-def joined(data: Any, y: Any) -> Dataset:
+def joined(data: object, y: object) -> Dataset:
     """The data set of x and y, or of data that has both. Raises DataError."""
     if y is None:
         return as_dataset(data)
     if isinstance(data, Dataset):
-        raise DataError(f"data: expected a Dataset alone, which has its targets, or x and y; got a Dataset and {type(y).__name__}.")
+        raise DataError(
+            f"data: expected a Dataset alone, which has its targets, or x and y; got a Dataset and {type(y).__name__}.")
     return from_arrays(data, y)
 
 
-def held_out(data: Dataset, validation: Any, seed: int) -> tuple[Dataset, Dataset | None]:
-    """(training data, validation data): of its own, or a share or number of the samples, drawn by the seed. Raises DataError."""
+def held_out(data: Dataset, validation: object, seed: int) -> tuple[Dataset, Dataset | None]:
+    """(training data, validation data): of its own, or a share or number of the samples,
+    drawn by the seed. Raises DataError.
+    """
     if validation is None:
         return data, None
     if isinstance(validation, (int, float, np.number)) and not isinstance(validation, Dataset):
@@ -112,4 +123,5 @@ def options(method: Callable[..., Any], arguments: tuple[Any, ...], named: dict[
     try:
         return signature.bind_partial(*arguments, **found).arguments
     except TypeError as error:
-        raise ConfigError(f"{who}: expected arguments data, y, {', '.join(known)}; got a call that does not fit ({error}).") from None
+        raise ConfigError(
+            f"{who}: expected arguments data, y, {', '.join(known)}; got a call that does not fit ({error}).") from None

@@ -8,8 +8,8 @@ from ..engine.record import preparing
 
 
 class Pace:
-    """Seconds and samples of the steps of an epoch and of the run. The first run of a step is no measure of the others, and counts as compiling
-    wherever there are others.
+    """Seconds and samples of the steps of an epoch and of the run. The first run of a step is no measure
+    of the others, and counts as compiling wherever there are others.
 
     compiled   [s] of the run spent on recording, planning, compiling and first runs
     """

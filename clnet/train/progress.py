@@ -6,11 +6,14 @@ import math
 import sys
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import show
 from ..engine import current
 from .callbacks import Callback
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 APART = ("epoch", "samples", "seconds", "samples/s", "lr")
 LINES = 20  # epochs that have a line in a notebook, where every line is kept
@@ -18,7 +21,8 @@ PATIENCE = 0.25  # [s] of building kernels before a word is said about it
 
 
 class Progress(Callback):
-    """In a terminal a bar and a line for each epoch; in a notebook a bar and at most about LINES lines; elsewhere (pipes, logs) the lines alone.
+    """In a terminal a bar and a line for each epoch; in a notebook a bar and at most about LINES lines;
+    elsewhere (pipes, logs) the lines alone.
 
     While kernels are compiled the bar counts them; its samples/s and its estimate are of steps alone.
     """
@@ -26,14 +30,14 @@ class Progress(Callback):
     display = True
     bar: Any = None
 
-    def on_train_begin(self, trainer: Any) -> None:
+    def on_train_begin(self, trainer: Trainer) -> None:
         loop = trainer.loop
         self.notebook, self.compiling, self.told = show.in_notebook(), 0.0, 0.0
         self.every = -(-loop.epochs // LINES) if self.notebook else 1
         if self.bar is None:
             self._open(trainer)
 
-    def _open(self, trainer: Any) -> None:
+    def _open(self, trainer: Trainer) -> None:
         self.notebook = show.in_notebook()
         if not self.notebook and not sys.stderr.isatty():
             return
@@ -44,10 +48,11 @@ class Progress(Callback):
         form = "{percentage:3.0f}% |{bar}| {desc}" if self.notebook else "{percentage:3.0f}% |{bar:10}| {desc}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TqdmWarning)  # without ipywidgets the text bar serves
-            self.bar = tqdm(total=loop.epochs * loop.samples, initial=loop.epoch * loop.samples, bar_format=form, leave=self.notebook, mininterval=0.1,
-                            dynamic_ncols=True, desc=f"epoch {loop.epoch + 1}/{loop.epochs}")
+            self.bar = tqdm(total=loop.epochs * loop.samples, initial=loop.epoch * loop.samples, bar_format=form,
+                            leave=self.notebook, mininterval=0.1, dynamic_ncols=True,
+                            desc=f"epoch {loop.epoch + 1}/{loop.epochs}")
 
-    def on_compile(self, trainer: Any, done: int, total: int) -> None:
+    def on_compile(self, trainer: Trainer, done: int, total: int) -> None:
         """Kernels of a step that are there, of how many."""
         now, builds = time.perf_counter(), current().programs.counters().builds
         if not self.compiling:
@@ -56,38 +61,46 @@ class Progress(Callback):
             self._open(trainer)
         if self.bar is not None and now - self.compiling > PATIENCE:
             new = builds > self.builds
-            self.bar.set_description_str(f"compiling kernels {done}/{total}, once; kept for the next start" if new else f"loading kernels {done}/{total}")
+            count = f"kernels {done}/{total}"
+            self.bar.set_description_str(f"compiling {count}, once; kept for the next start" if new
+                                         else f"loading {count}")
 
-    def on_logs(self, trainer: Any, logs: dict[str, float]) -> None:
+    def on_logs(self, trainer: Trainer, logs: dict[str, float]) -> None:
         self.compiling = 0.0
         if self.bar is not None:
             loop = trainer.loop
             done = loop.epoch * loop.samples + int(logs["samples"])
             rate = loop.pace.rate()
-            pace = [f"{rate:,.0f} samples/s, {show.duration((loop.epochs * loop.samples - done) / rate)} left"] if rate else []
-            self._move(done, logs, loop.epochs, [*pace, shown(logs)])
+            words = [shown(logs)]
+            if rate:
+                left = show.duration((loop.epochs * loop.samples - done) / rate)
+                words = [f"{rate:,.0f} samples/s, {left} left", *words]
+            self._move(done, logs, loop.epochs, words)
 
     def _move(self, done: int, logs: dict[str, float], epochs: int, words: list[str]) -> None:
         self.bar.set_description_str(", ".join([f"epoch {int(logs['epoch'])}/{epochs}", *words]), refresh=False)
         self.bar.update(done - self.bar.n)
 
-    def on_epoch_end(self, trainer: Any, logs: dict[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
         loop, epoch = trainer.loop, int(logs["epoch"])
         self.compiling = 0.0
         if self.bar is not None:
-            self._move(epoch * loop.samples, logs, loop.epochs, [f"{logs['samples/s']:,.0f} samples/s", *([shown(logs)] if self.notebook else [])])
+            self._move(epoch * loop.samples, logs, loop.epochs,
+                       [f"{logs['samples/s']:,.0f} samples/s", *([shown(logs)] if self.notebook else [])])
         if epoch in (1, loop.epochs) or epoch % self.every == 0:
             spent, self.told = loop.pace.compiled - self.told, loop.pace.compiled
             compiled = f"  (compiled in {show.duration(spent)})" if spent > 1.0 else ""
             count = len(str(loop.epochs))
-            self._line(f"epoch {epoch:>{count}}/{loop.epochs}  {shown(logs, '  ')}  {show.duration(logs['seconds'])}{compiled}")
+            self._line(f"epoch {epoch:>{count}}/{loop.epochs}  {shown(logs, '  ')}  "
+                       f"{show.duration(logs['seconds'])}{compiled}")
 
-    def on_train_end(self, trainer: Any) -> None:
+    def on_train_end(self, trainer: Trainer) -> None:
         loop, history = trainer.loop, trainer.history
         if self.bar is not None:
             self.bar.close()
         if history.interrupted:
-            place = f"epoch {min(loop.epoch + 1, loop.epochs)} of {loop.epochs}, after {show.plural(len(history.steps), 'step')}"
+            steps = show.plural(len(history.steps), "step")
+            place = f"epoch {min(loop.epoch + 1, loop.epochs)} of {loop.epochs}, after {steps}"
             self._line(f"interrupted in {place}; the model is as of the last whole step")
         elif history.stopped:
             self._line(f"stopped after epoch {loop.epoch} of {loop.epochs}: {history.stopped}")

@@ -1,4 +1,6 @@
-"""The recorded pieces of training: the step, the evaluation, the table of losses on the device, the copy to fall back to."""
+"""The recorded pieces of training: the step, the evaluation, the table of losses on the device,
+the copy to fall back to.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..autocast import wide
-from ..autodiff import gradients
+from ..core.autocast import wide
+from ..core.autodiff import gradients
+from ..core.precision import autocast
+from ..core.state import Parameter, Variable
+from ..core.tensor import Tensor, as_tensor
 from ..engine.record import Recorded
 from ..layers.base import Layer, no_tape
 from ..optimizers.base import Optimizer, assign
-from ..precision import autocast
-from ..state import Parameter, Variable
-from ..tensor import Tensor, as_tensor
 from .metrics import Metric, average
 from .scaling import LEAST, LossScale
 
@@ -26,16 +28,14 @@ ROWS = 64  # steps whose loss and metrics wait on the device
 
 
 class Meter:
-    """A table on the device: a row of numbers per step, read to the host together.
-
-    `filled` rows are in use; `rows` is how many there are.
+    """A table on the device: a row of numbers per step, read to the host together; `filled` of its `rows` are in use.
     """
 
     def __init__(self, columns: int, rows: int = ROWS) -> None:
         self.table = Variable(np.zeros((rows, columns), np.float32), "meter")
         self.rows, self.filled = rows, 0
 
-    def write(self, values: list[Any], row: Any) -> None:
+    def write(self, values: Sequence[Tensor | float], row: Tensor) -> None:
         """Records: table[row] ← values (scalars); row is a float32 scalar of the step's arguments."""
         here = F.equal(F.arange(n=self.rows, dtype="float32").reshape(-1, 1), row)
         column, table = F.arange(n=len(values), dtype="int32"), self.table.tensor
@@ -45,10 +45,28 @@ class Meter:
         self.table.assign(table)
 
     def read(self) -> np.ndarray[Any, Any]:
-        """The filled rows as float64; set `filled` to 0 to use them again. Waits for the steps that fill them."""
+        """The filled rows as float64. Waits for the steps that fill them."""
         if not self.filled:
             return np.zeros((0, self.table.shape[1]))
         return np.asarray(self.table.numpy(), np.float64)[: self.filled]
+
+    @property
+    def full(self) -> bool:
+        return self.filled == self.rows
+
+    def advance(self) -> None:
+        """A step that writes the next row is on its way."""
+        self.filled += 1
+
+    def clear(self) -> None:
+        """All rows may be written again."""
+        self.filled = 0
+
+    def drain(self) -> np.ndarray[Any, Any]:
+        """The filled rows, which may be written again from now on."""
+        found = self.read()
+        self.clear()
+        return found
 
 
 @contextlib.contextmanager
@@ -82,7 +100,7 @@ class Formulas:
         """The block in which the model and its gradient are recorded."""
         return autocast(self.precision) if self.precision else contextlib.nullcontext()
 
-    def outcome(self, inputs: Sequence[Any], y: Any) -> tuple[Any, Any]:
+    def outcome(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Any]:
         """(output, loss) in training mode; losses see float32."""
         output = wide(self.model(*inputs))
         with autocast(None):
@@ -115,7 +133,7 @@ class Formulas:
                 self.tested.write(self._values(self.loss(output, y), output, y), row)
         return ()
 
-    def _values(self, loss: Any, output: Any, y: Any) -> list[Any]:
+    def _values(self, loss: Tensor, output: Any, y: Tensor) -> list[Any]:
         """What a step leaves in a row of its meter."""
         return [loss, *(v for m in self.metrics.values() for v in m.columns(output, y, self.loss))]
 
@@ -123,7 +141,7 @@ class Formulas:
         with no_tape(), mode(self.model, False), self.recording():
             return wide(self.model(*inputs))
 
-    def _hyper(self, h: Any) -> Any:
+    def _hyper(self, h: Tensor) -> Tensor:
         if self.scaling is None:
             return h
         rows = self.meter.rows
@@ -150,7 +168,7 @@ class Steps:
         self.test = Recorded(formulas.test, "evaluation step")
         self.forward = Recorded(formulas.forward, "forward")
 
-    def numbers(self, rows: Any) -> dict[str, float]:
+    def numbers(self, rows: Sequence[Sequence[float]] | np.ndarray[Any, Any]) -> dict[str, float]:
         """Loss and metrics of steps: a row is the number of samples and what its meter read."""
         table = np.asarray(rows, np.float64).reshape(len(rows), -1)
         if not len(table):
@@ -165,8 +183,8 @@ class Steps:
     def arguments(self, t: int, row: int) -> np.ndarray[Any, Any]:
         """As one vector: the optimizer's scalars of step t and the row of the meter.
 
-        With loss scaling, how many of the `row` steps since the last read were left out is known on the device alone: the scalars are
-        those of t, t − 1, … and it takes its own.
+        With loss scaling, how many of the `row` steps since the last read were left out is known on the device alone:
+        the scalars are those of t, t − 1, … and it takes its own.
         """
         if self.scaling is None:
             return np.append(self.optimizer.hyper(t), np.float32(row)).astype(np.float32)
@@ -185,13 +203,15 @@ class Steps:
         return self.skipped - before
 
     def bad(self, found: np.ndarray[Any, Any]) -> Any:
-        """Of these rows of the meter, those of steps with a loss that is not finite, or whose gradient was not at any scale."""
+        """Of these rows of the meter, those of steps with a loss that is not finite,
+        or whose gradient was not at any scale.
+        """
         failed: Any = ~np.isfinite(found[:, 0])
         return failed if self.scaling is None else failed | (found[:, -2] <= LEAST)
 
     def begin(self) -> None:
         """A run starts where the variables are."""
-        self.meter.filled = 0
+        self.meter.clear()
         if self.scaling is not None:
             self.skipped = int(self.scaling.state.numpy()[2])
 

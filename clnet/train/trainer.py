@@ -7,21 +7,23 @@ import functools
 import inspect
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import model_io
+from ..core.precision import checked
+from ..core.spec import Spec, dtype_name
+from ..core.state import Parameter
 from ..errors import ConfigError, DataError
 from ..habits import TRAINER
 from ..layers.base import Layer
+from ..losses.base import Loss
 from ..losses.reading import ACTIVATION, out_of_range, probabilities, reading
+from ..model import files as model_io
 from ..names import lacking
-from ..precision import checked
-from ..spec import Spec, dtype_name
-from ..state import Parameter
+from ..optimizers.base import Optimizer
 from . import checkpoint
 from .callbacks import several
 from .check import bad_input, check, check_inputs
@@ -49,28 +51,35 @@ def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
 class Trainer:
     """Trains any Layer: step = forward, loss, gradients, update, one recorded plan per batch shape.
 
-    loss      a Loss, its name ("mse", "cross_entropy"), or a function (output, target) -> scalar tensor, maybe with an attribute `reads`
-    optimizer an Optimizer, or its name ("adam")
-    metrics   "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no, label_accuracy of several,
-              rmse and r2 of numbers); or names from `METRICS` and functions (output, target) -> scalar tensor; computed on the device
-    precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and optimizer state;
-                "fp32", "tf32", "fp32x3": the arithmetic of products; None: what clnet.precision and clnet.autocast say at the first step
-    loss_scale  the LossScale of "fp16", where not the usual one: a step whose gradient overflows is left out and the scale halved
+    loss        a Loss, its name ("mse", "cross_entropy"), or a function (output, target) -> scalar tensor,
+                maybe with an attribute `reads`
+    optimizer   an Optimizer, or its name ("adam")
+    metrics     "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no,
+                label_accuracy of several, rmse and r2 of numbers); or names from `METRICS` and functions
+                (output, target) -> scalar tensor; computed on the device
+    precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and
+                optimizer state; "fp32", "tf32", "fp32x3": the arithmetic of products; None: what clnet.precision and
+                clnet.autocast say at the first step
+    loss_scale  the LossScale of "fp16", where not the usual one: a step whose gradient overflows is left out
+                and the scale halved
     Per step nothing leaves the device: losses and metrics wait there and are read together.
     """
 
-    def __init__(self, model: Layer, loss: Any, optimizer: Any, metrics: Any = "auto", precision: str | None = None,
+    def __init__(self, model: Layer, loss: str | type[Loss] | Callable[..., Any],
+                 optimizer: str | type[Optimizer] | Optimizer,
+                 metrics: str | Callable[..., Any] | Iterable[Any] | None = "auto", precision: str | None = None,
                  loss_scale: LossScale | None = None) -> None:
         if not isinstance(model, Layer):
             raise ConfigError(f"Trainer: expected a model, as Sequential(...) or any layer; got {model!r}.")
-        loss, optimizer = loss_of(loss), optimizer_of(optimizer)
         if loss_scale is not None and (precision != "fp16" or not isinstance(loss_scale, LossScale)):
-            raise ConfigError(f'Trainer(loss_scale={loss_scale!r}): expected a LossScale, with precision="fp16"; got precision={precision!r}.')
-        self.model, self.loss, self.optimizer = model, loss, optimizer
+            raise ConfigError(
+                f'Trainer(loss_scale={loss_scale!r}): expected a LossScale, '
+                f'with precision="fp16"; got precision={precision!r}.')
+        self.model, self.loss, self.optimizer = model, loss_of(loss), optimizer_of(optimizer)
         self.precision = None if precision is None else checked(precision, "Trainer(precision=...)")
         self.loss_scale = (loss_scale or LossScale()) if precision == "fp16" else None
         self.metrics = resolve(metrics)
-        self.steps = Steps(model, loss, {}, optimizer, self.precision, self.loss_scale)
+        self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.loop: Any = None
 
@@ -82,9 +91,11 @@ class Trainer:
         return "auto" if self.metrics is None else tuple(m.name for m in self.metrics)
 
     def fit(self, *arguments: Any, **named: Any) -> History:
-        """fit(x, y, epochs=1) or fit(data, epochs=1): trains for `epochs` epochs in all (those of a resumed run count), returns the History.
+        """fit(x, y, epochs=1) or fit(data, epochs=1): trains for `epochs` epochs in all
+        (those of a resumed run count), returns the History.
 
-        data, validation  a Dataset or a pair (x, y); validation=0.2 holds out that share of the samples, drawn by the seed
+        data, validation  a Dataset or a pair (x, y); validation=0.2 holds out that share of the samples,
+                          drawn by the seed
         batch_size        None: what the optimizer is meant for (64; all samples for GradientDescent)
         callbacks         one, or several in a list
         seed              of the order of the samples
@@ -99,8 +110,9 @@ class Trainer:
         return self._fit(**{**chosen, "data": joined(x, y)})
 
     @at_home
-    def _fit(self, data: Any, epochs: int = 1, batch_size: int | None = None, validation: Any = None, callbacks: Any = (), seed: int = 0,
-             verbose: bool | int = True, resume: str | Path | None = None, on_nan: str = "stop", fast_dev_run: bool = False) -> History:
+    def _fit(self, data: Dataset, epochs: int = 1, batch_size: int | None = None, validation: object = None,
+             callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
+             on_nan: str = "stop", fast_dev_run: bool = False) -> History:
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
@@ -108,7 +120,8 @@ class Trainer:
         data, validation = held_out(data, validation, seed)
         batch_size = self.optimizer.batch(len(data)) if batch_size is None else batch_size
         if fast_dev_run:
-            epochs, data, validation = 1, data.take(slice(batch_size)), validation and validation.take(slice(batch_size))
+            first = slice(batch_size)
+            epochs, data, validation = 1, data.take(first), validation and validation.take(first)
         self._prepare(data, finite=on_nan == "stop")
         if validation is not None:
             self._prepare(validation, "validation")
@@ -116,14 +129,16 @@ class Trainer:
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
         shown = [*several(callbacks), *([Progress()] if verbose else [])]
-        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, int(epochs), shown, bool(verbose), on_nan)
+        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, int(epochs), shown, bool(verbose),
+                         on_nan)
         if resume is not None:
             checkpoint.load(self, resume)
         self.loop.run()
         return self.history
 
     def evaluate(self, *arguments: Any, **named: Any) -> dict[str, float]:
-        """evaluate(x, y, batch_size=256) or evaluate(data, ...): loss and metrics in evaluation mode, every sample counting once.
+        """evaluate(x, y, batch_size=256) or evaluate(data, ...): loss and metrics in evaluation mode,
+        every sample counting once.
 
         Data is checked as that of `fit`.
         """
@@ -132,44 +147,48 @@ class Trainer:
         return self._evaluate(**{**chosen, "data": joined(x, y)})
 
     @at_home
-    def _evaluate(self, data: Any, batch_size: int = 256) -> dict[str, float]:
+    def _evaluate(self, data: Dataset, batch_size: int = 256) -> dict[str, float]:
         self._prepare(data, "evaluate")
         return self.measure(data, "evaluate", batch_size)
 
     def measure(self, data: Dataset, who: str, batch_size: int = 256) -> dict[str, float]:
         """As `evaluate`, of data that was checked."""
         meter, rows, weights = self.steps.tested, [], []
-        meter.filled = 0
+        meter.clear()
         for inputs, y in Batches(data, even(len(data), batch_size), shuffle=False):
             self.steps.test(*inputs, y, np.float32(meter.filled))
-            meter.filled += 1
+            meter.advance()
             weights.append(len(y))
-            if meter.filled == meter.rows:
-                rows.append(meter.read())
-                meter.filled = 0
-        table = np.concatenate([*rows, meter.read()])
+            if meter.full:
+                rows.append(meter.drain())
+        table = np.concatenate([*rows, meter.drain()])
         found = self.steps.numbers(np.column_stack([weights, table]))
         if math.isnan(found["loss"]):
             self._explain(data, who)
         return found
 
     def _explain(self, data: Dataset, who: str) -> None:
-        """Why a loss is NaN, where the data says it. Raises DataError where the loss cannot read what the model gives."""
+        """Why a loss is NaN, where the data says it. Raises DataError where the loss cannot read what the model gives.
+        """
         if text := bad_input(data):
-            warnings.warn(f"{who}: the loss is NaN, for {text}; leave such samples out, or fill them.", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{who}: the loss is NaN, for {text}; leave such samples out, or fill them.", RuntimeWarning,
+                          stacklevel=4)
         elif text := self.out_of_range(data.rows(slice(0, 256))[0]):
             raise DataError(f"{who}: {text}")
 
-    def out_of_range(self, inputs: Any) -> str:
-        """A sentence, where the loss reads probabilities and the model gives something else for these inputs; else ""."""
+    def out_of_range(self, inputs: Sequence[Any]) -> str:
+        """A sentence, where the loss reads probabilities and the model gives something else for these inputs; else "".
+        """
         out = self.steps.forward(*inputs) if reading(self.loss) in ACTIVATION else None
         return "" if out is None or isinstance(out, tuple) else out_of_range(self.loss, np.asarray(out.numpy()))
 
     @at_home
-    def predict(self, x: Any, batch_size: int = 256) -> Any:
-        """The model's raw outputs in evaluation mode (before a loss on logits: logits), as NumPy arrays, a tuple where it has several.
+    def predict(self, x: object, batch_size: int = 256) -> Any:
+        """The model's raw outputs in evaluation mode (before a loss on logits: logits), as NumPy arrays,
+        a tuple where it has several.
 
-        `predict_proba` gives probabilities, predict(x).argmax(1) the classes. x   (N, …), also of one sample: x[None]
+        x   (N, …), also of one sample: x[None]
+        `predict_proba` gives probabilities, predict(x).argmax(1) the classes.
         """
         data = x if isinstance(x, Dataset) else unlabelled(x)
         check_inputs(self.model, data)
@@ -183,11 +202,15 @@ class Trainer:
         found = tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
         return found if isinstance(out, tuple) else found[0]
 
-    def predict_proba(self, x: Any, batch_size: int = 256) -> Any:
-        """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes. Raises ConfigError for other losses."""
+    def predict_proba(self, x: object, batch_size: int = 256) -> Any:
+        """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes.
+        Raises ConfigError for other losses.
+        """
         out = self.predict(x, batch_size)
         if isinstance(out, tuple):
-            raise ConfigError(f"predict_proba: expected a model of one output; got {len(out)}; take the softmax or sigmoid of what predict gives.")
+            raise ConfigError(
+                "predict_proba: expected a model of one output; "
+                f"got {len(out)}; take the softmax or sigmoid of what predict gives.")
         try:
             return probabilities(self.loss, out).numpy()
         except ConfigError as error:
@@ -199,7 +222,9 @@ class Trainer:
 
     @at_home
     def save(self, path: str | Path) -> None:
-        """The model, as model.save: `clnet.load(path)` reads it. What `fit(resume=)` needs is written by save_checkpoint. Raises CheckpointError."""
+        """The model, as model.save: `clnet.load(path)` reads it. What `fit(resume=)` needs is written by
+        save_checkpoint. Raises CheckpointError.
+        """
         model_io.save(self.model, path)
 
     def __getattr__(self, name: str) -> Any:
@@ -209,21 +234,28 @@ class Trainer:
     def save_checkpoint(self, path: str | Path) -> None:
         """Everything that `fit(resume=path)` needs. Raises CheckpointError, ConfigError before the first fit."""
         if self.loop is None:
-            raise ConfigError("save_checkpoint: expected a run; got none; call fit first, or save the model with model.save.")
+            raise ConfigError(
+                "save_checkpoint: expected a run; got none; call fit first, or save the model with model.save.")
         checkpoint.save(self, path)
 
     def _attach(self) -> None:
-        """Gives the parameters to the optimizer, unless it has just these already: a second fit goes on where the first ended."""
-        optimizer, wanted = self.optimizer, {n: v for n, v in self.model.variables().items() if isinstance(v, Parameter) and v.trainable}
+        """Gives the parameters to the optimizer, unless it has just these already:
+        a second fit goes on where the first ended.
+        """
+        optimizer = self.optimizer
+        wanted = {n: v for n, v in self.model.variables().items() if isinstance(v, Parameter) and v.trainable}
         wanted |= {f"loss.{n}": v for n, v in getattr(self.loss, "variables", dict)().items()}
         mine = {id(a) for a in optimizer.arenas}
         known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
-            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision, self.loss_scale)
+            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
+                               self.loss_scale)
 
     def _prepare(self, data: Dataset, who: str = "", finite: bool = True) -> None:
-        """Builds the model, tries shapes and labels of all data without running anything, and takes the metrics that fit."""
+        """Builds the model, tries shapes and labels of all data without running anything,
+        and takes the metrics that fit.
+        """
         outputs = check(self.model, self.loss, data, who, finite)
         metrics = bound(self.metrics, self.loss, outputs, Spec(data.y.shape, dtype_name(data.y.dtype)))
         if metrics != self.steps.metrics:
@@ -233,8 +265,8 @@ class Trainer:
 def _shown(hidden: Callable[..., Any]) -> inspect.Signature:
     """What help and completion show of a method that sorts its arguments itself."""
     own, _, *rest = inspect.signature(hidden).parameters.values()
-    kind, more = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter("y", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-    return inspect.Signature([own, inspect.Parameter("data", kind), more, *rest])
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([own, inspect.Parameter("data", kind), inspect.Parameter("y", kind, default=None), *rest])
 
 
 Trainer.fit.__signature__ = _shown(Trainer._fit)  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""A process that answers questions, JSON line by JSON line: what crashes or hangs there ends there, and a new process takes its place."""
+"""A process that answers questions, JSON line by JSON line:
+what crashes or hangs there ends there, and a new process takes its place.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any
 
-from ..engine.probe import environment
+from ..engine.device.compile_probe import environment
 
 
 class Child:
-    """`python -m module`, which calls `serve`. `patience`: [s] after which a question counts as hanging. For one thread at a time."""
+    """`python -m module`, which calls `serve`. For one thread at a time.
+    `patience`: [s] after which a question counts as hanging.
+    """
 
     def __init__(self, module: str, patience: float) -> None:
         self.module, self.patience = module, patience
@@ -27,7 +31,10 @@ class Child:
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         """The answer, or {"failed": how the process ended}."""
-        process = self.process if self.process is not None and self.process.poll() is None else self._start()
+        try:
+            process = self.process if self.process is not None and self.process.poll() is None else self._start()
+        except OSError as error:  # no memory, too many processes
+            return {"failed": f"its process did not start ({error})"}
         assert process.stdin and process.stdout
         self.late = False
         alarm = threading.Timer(self.patience, self._give_up)
@@ -48,7 +55,8 @@ class Child:
     def _start(self) -> subprocess.Popen[str]:
         self.stop()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
-        self.process = subprocess.Popen([sys.executable, "-m", self.module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+        self.process = subprocess.Popen([sys.executable, "-m", self.module], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.said, text=True,
                                         start_new_session=True, env=environment())
         return self.process
 
@@ -86,7 +94,9 @@ class Child:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answers a line of standard input by a line of standard output until there are no more. What else is printed goes to standard error."""
+    """Answers a line of standard input by a line of standard output until there are no more.
+    What else is printed goes to standard error.
+    """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

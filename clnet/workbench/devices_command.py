@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from ..engine.device import Device, devices, select
+from ..engine.device.devices import Device, devices, select
 from ..errors import NoDeviceError
 from ..show import size
 from . import terminal
@@ -18,10 +18,13 @@ def driver(device: Device) -> str:
 
 
 def main(json_file: Path | None = None) -> int:
-    """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file ("-": to standard output)."""
+    """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file
+    ("-": to standard output).
+    """
     found = devices()
     if json_file is not None:
-        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found], json_file)
+        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found],
+                           json_file)
     if json_file == terminal.STDOUT:
         return 0
     try:
@@ -35,6 +38,7 @@ def main(json_file: Path | None = None) -> int:
 
 
 def _show(found: Sequence[Device], chosen: Device | None) -> None:
-    rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen), "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
+    rows = [{"#": f"{k}", "key": d.key + " *" * (d == chosen),
+             "name": "the host, and the float64 reference" if d.is_host else d.name, "driver": driver(d),
              "kind": d.kind, "units": d.compute_units, "memory": size(d.global_memory)} for k, d in enumerate(found)]
     terminal.table(rows, less=("#", "memory", "units", "kind"), whole="`clnet doctor` says all")

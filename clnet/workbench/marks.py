@@ -1,8 +1,10 @@
-"""Verdicts and the marks they are shown by: words, which every font has and which are read aloud; colour and weight only beside them."""
+"""Verdicts and the marks they are shown by:
+words, which every font has and which are read aloud; colour and weight only beside them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 YES, PARTIAL, NO, NONE = "yes", "partial", "no", "n/a"
 CLASSES = {YES: "yes", PARTIAL: "partial", NO: "no", NONE: "none"}  # of HTML elements: pages/page.css colours them
@@ -31,6 +33,6 @@ class Mark(str):
         return f'<span class="mark {CLASSES[self]}">{self.text}</span>'
 
 
-def green(verdicts: Any) -> bool:
+def green(verdicts: Iterable[str]) -> bool:
     """Whether every verdict is yes, or has nothing to be about."""
     return all(v in (YES, NONE) for v in verdicts)

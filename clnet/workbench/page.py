@@ -11,11 +11,17 @@ import importlib.resources
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import status_tables, tables
+from . import tables
+from .bench.columns import sections
 from .marks import LEGEND, Mark
 from .plots import Picture
+from .status import tables as status_tables
+from .status.row import Row as StatusRow
+
+if TYPE_CHECKING:
+    from .parity import Parity
 
 FOLDER = "pages"
 SEARCHED = 12  # rows from which on a box to filter them pays
@@ -23,7 +29,9 @@ SEARCHED = 12  # rows from which on a box to filter them pays
 
 @dataclass
 class Table:
-    """Rows of equal keys under a title. `below`: columns that stand under each row, folded. Empty columns are left out, constant ones said once."""
+    """Rows of equal keys under a title. `below`: columns that stand under each row, folded. Empty columns are left out,
+    constant ones said once.
+    """
 
     title: str
     rows: list[dict[str, Any]]
@@ -35,7 +43,8 @@ class Table:
         self.rows = tables.filled(self.rows)
         first = list(self.rows[0]) if self.rows else []
         if len(self.rows) > 2:
-            self.same = {k: self.rows[0][k] for k in first[1:] if len({str(r[k]) for r in self.rows}) == 1 and not isinstance(self.rows[0][k], Mark)}
+            self.same = {k: self.rows[0][k] for k in first[1:]
+                         if len({str(r[k]) for r in self.rows}) == 1 and not isinstance(self.rows[0][k], Mark)}
         self.columns = [k for k in first if k not in self.same and k not in self.below]
         self.numbers = {k for k in self.columns if tables.numeric(r[k] for r in self.rows)}
 
@@ -46,13 +55,16 @@ class Table:
     def markdown(self) -> str:
         rows = [{k: v for k, v in r.items() if k not in self.same} for r in self.rows]
         said = "; ".join(f"{k} {v}" for k, v in self.same.items())
-        return "\n\n".join([*([f"### {tables.cell(self.title)}"] if self.title else []), *([tables.cell(self.note)] if self.note else []),
+        return "\n\n".join([*([f"### {tables.cell(self.title)}"] if self.title else []),
+                            *([tables.cell(self.note)] if self.note else []),
                             *([f"In every row: {tables.cell(said)}."] if said else []), tables.markdown(rows)])
 
 
 @dataclass
 class Section:
-    """A part of a page: text lines, tables, pictures, kinds of status. `verdict`: its sentence for the top; `error`: what went wrong."""
+    """A part of a page: text lines, tables, pictures, kinds of status.
+    `verdict`: its sentence for the top; `error`: what went wrong.
+    """
 
     title: str
     text: list[str] = field(default_factory=list)
@@ -72,10 +84,12 @@ class Section:
         """The section as Markdown; pictures by their file names, see `file_name`."""
         parts = [f"## {tables.cell(self.title)}", *([f"**Failed:** {tables.cell(self.error)}"] if self.error else [])]
         parts += [tables.cell(t) for t in self.text]
-        parts += [f"![{tables.cell(p.heading)}]({file_name(p.heading)}.png)\n\n{tables.cell(p.note)}".strip() for p in self.pictures]
+        parts += [f"![{tables.cell(p.heading)}]({file_name(p.heading)}.png)\n\n{tables.cell(p.note)}".strip()
+                  for p in self.pictures]
         parts += [t.markdown() for t in self.tables]
         parts += [part for k in self.kinds for part in status_tables.shown(k, 3)]
-        parts += ["\n".join(f"- *{tables.cell(term)}*: {tables.cell(text)}." for term, text in self.terms.items())] if self.terms else []
+        said = [f"- *{tables.cell(term)}*: {tables.cell(text)}." for term, text in self.terms.items()]
+        parts += ["\n".join(said)] if said else []
         return "\n\n".join(parts) + "\n"
 
 
@@ -88,14 +102,14 @@ def data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
-def code(text: Any) -> Any:
+def code(text: object) -> Any:
     """The text escaped, what stands between backticks as code."""
     import markupsafe
 
     return markupsafe.Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text))))
 
 
-def camel(text: Any) -> Any:
+def camel(text: object) -> Any:
     """The text escaped, with places where a narrow column may break a name: CrossAttention."""
     import markupsafe
 
@@ -103,45 +117,49 @@ def camel(text: Any) -> Any:
 
 
 def render(title: str, lead: Sequence[str], sections: Sequence[Section], verdict: Sequence[str] = ()) -> str:
-    """The page: the verdict on top, then the sections, then how it was made (`lead`). Every text is escaped by the template."""
+    """The page: the verdict on top, then the sections, then how it was made (`lead`).
+    Every text is escaped by the template.
+    """
     import jinja2
     import markupsafe
 
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("clnet.workbench", FOLDER), autoescape=True, undefined=jinja2.StrictUndefined,
-                                     trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("clnet.workbench", FOLDER), autoescape=True,
+                                     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"data_uri": data_uri, "slug": file_name, "code": code, "camel": camel}
     style, script = (markupsafe.Markup(_source(name)) for name in ("page.css", "page.js"))
     # The hash is of all that stands between the tags, and nothing else may run.
     digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
-    return environment.get_template("page.html").render(title=title, verdict=list(verdict), lead=[*lead, f"Made with {tables.versions()}."], sections=sections,
-                                                        style=style, script=script, script_hash=f"sha256-{digest}")
+    return environment.get_template("page.html").render(
+        title=title, verdict=list(verdict), lead=[*lead, f"Made with {tables.versions()}."], sections=sections,
+        style=style, script=script, script_hash=f"sha256-{digest}")
 
 
 def _source(name: str) -> str:
     return (importlib.resources.files(__package__) / FOLDER / name).read_text(encoding="utf-8")
 
 
-def parity_section(found: Any) -> Section:
+def parity_section(found: Parity) -> Section:
     """What `parity.compare` found, as a section."""
     rows = [p.row() for p in found.places]
     parts = [Table(title, [{k: v for k, v in r.items() if k != "pass"} for r in rows if r["pass"] == name], found.BELOW)
              for name, title in found.PASSES.items()]
-    return Section("Parity", [f"{found}."], [t for t in parts if t.rows], list(found.plots().values()), terms=found.TERMS)
+    return Section("Parity", [f"{found}."], [t for t in parts if t.rows], list(found.plots().values()),
+                   terms=found.TERMS)
 
 
-def status_section(rows: Sequence[dict[str, Any]]) -> Section:
+def status_section(rows: Sequence[StatusRow]) -> Section:
     """Rows of status as a section: by kind and family, what is there and what is to come."""
-    return Section("Status", [f"{status_tables.counts(rows)}.", LEGEND], kinds=status_tables.kinds(rows), terms=status_tables.MEANING)
+    return Section("Status", [f"{status_tables.counts(rows)}.", LEGEND], kinds=status_tables.kinds(rows),
+                   terms=status_tables.MEANING)
 
 
 def bench_section(rows: Sequence[Any], pictures: Mapping[str, Picture]) -> Section:
     """Rows of the bench on one device as a section; what several tables have in common is said once."""
-    from .bench_row import sections
-
     found = [(title.partition(": ")[2], legend, [_by_work(r) for r in some]) for title, legend, some in sections(rows)]
     legends = {legend: [title for title, other, _ in found if other == legend] for _, legend, _ in found}
     text = [f"{', '.join(titles).capitalize()}. {legend}" for legend, titles in legends.items()]
-    return Section("Bench", text, [Table(title.capitalize(), some, BELOW) for title, _, some in found], list(pictures.values()))
+    return Section("Bench", text, [Table(title.capitalize(), some, BELOW) for title, _, some in found],
+                   list(pictures.values()))
 
 
 def _by_work(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,4 +167,5 @@ def _by_work(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"work": row["work"], **{k: v for k, v in row.items() if k not in ("work", "suite", "device")}}
 
 
-BELOW = ("arithmetic", "threads", "tuning", "note", "launches", "kernels' MB", "peak MB")  # of the bench: under each row
+# columns of the bench that stand under each row
+BELOW = ("arithmetic", "threads", "tuning", "note", "launches", "kernels' MB", "peak MB")

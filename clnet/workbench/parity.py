@@ -1,30 +1,40 @@
-"""A model or layer on a device and on the float64 reference, side by side: every layer's output and gradient, and where they part first."""
+"""A model or layer on a device and on the float64 reference, side by side:
+every layer's output and gradient, and where they part first.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import ops as F
-from ..autodiff import gradients
+from ..core.autodiff import gradients
+from ..core.spec import is_float, np_dtype
+from ..core.state import Parameter, Variable, capture
+from ..core.tensor import Tensor, tensor
+from ..engine import current
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
-from ..model import Sequential
+from ..model.network import _Network
+from ..model.sequential import Sequential
 from ..names import ending
 from ..show import Table
-from ..spec import is_float, np_dtype
-from ..state import Parameter, capture
-from ..tensor import Tensor, tensor
+from ..train import data, examples
 from ..train.examples import MODELS
-from . import catalog, checks, plots, probe, registry, tables, terminal
+from . import page, plots, tables, terminal
+from .evidence import catalog, checks, registry
+from .evidence import step as probe
 from .marks import Mark
+
+if TYPE_CHECKING:
+    from ..engine.protocol import Engine
 
 Array = np.ndarray[Any, Any]
 BATCH = 3  # samples, where the model says the shape of one
@@ -52,21 +62,28 @@ class Place:
 
     def row(self) -> dict[str, Any]:
         """Numbers for a table."""
-        share = "" if not self.allowed else f"{100 * self.worst / self.allowed:.2g} %" if np.isfinite(self.worst) else "inf"
-        return {"pass": self.pass_, "where": self.name, "shape": "×".join(map(str, self.shape)) or "scalar", "largest error": f"{self.worst:.2g}",
-                "of allowed": share, "within": Mark(self.ok), "median error": f"{np.median(self.error) if self.error.size else 0.0:.2g}",
+        share = ""
+        if self.allowed:
+            share = f"{100 * self.worst / self.allowed:.2g} %" if np.isfinite(self.worst) else "inf"
+        return {"pass": self.pass_, "where": self.name, "shape": "×".join(map(str, self.shape)) or "scalar",
+                "largest error": f"{self.worst:.2g}", "of allowed": share, "within": Mark(self.ok),
+                "median error": f"{np.median(self.error) if self.error.size else 0.0:.2g}",
                 "allowed": f"{self.allowed:.2g}", "median ulp": f"{np.median(self.ulp) if self.ulp.size else 0.0:.2g}"}
 
 
 @dataclass(frozen=True)
 class Parity:
-    """All places in the order they are computed: outputs forward, then gradients backward. Shows itself as a table in a notebook."""
+    """All places in the order they are computed:
+    outputs forward, then gradients backward. Shows itself as a table in a notebook.
+    """
 
     PASSES = {"forward": "Outputs, first to last", "backward": "Gradients, last to first"}
     BELOW = ("median error", "allowed", "median ulp")
     TERMS = {"error": "|a − b| / (1 + |b|) of an element, a from the device and b from the float64 reference",
-             "of allowed": "the largest error's share of what rounding explains: the tolerance of one operation, times the root of the longest sum's terms",
-             "median ulp": "the median distance in units of the last place; far larger at elements near 0, where one unit is tiny, so the largest says nothing"}
+             "of allowed": "the largest error's share of what rounding explains: the tolerance of one operation, "
+                           "times the root of the longest sum's terms",
+             "median ulp": "the median distance in units of the last place; far larger at elements near 0, where one "
+                           "unit is tiny, so the largest says nothing"}
 
     name: str
     device: str
@@ -79,7 +96,8 @@ class Parity:
 
     def __str__(self) -> str:
         p = self.first
-        verdict = "no divergence" if p is None else f"first divergence: {p.name}, {p.pass_}, error {p.worst:.2g} (allowed {p.allowed:.2g})"
+        verdict = ("no divergence" if p is None
+                   else f"first divergence: {p.name}, {p.pass_}, error {p.worst:.2g} (allowed {p.allowed:.2g})")
         return f"{self.name} on {self.device}: {len(self.places)} values compared, {verdict}"
 
     def markdown(self) -> str:
@@ -89,8 +107,12 @@ class Parity:
         return str(self)
 
     def table(self, most: int | None = None) -> Table:
-        """The places as a table, in their order; with `most` so many, those that come nearest to what is allowed first. What is too far off is marked."""
-        places = self.places if most is None else sorted(self.places, key=lambda p: -p.worst / (p.allowed or 1.0))[:most]
+        """The places as a table, in their order; with `most` so many, those that come nearest to what is allowed, or
+        go beyond it, first. What is too far off is marked.
+        """
+        places = self.places
+        if most is not None:
+            places = sorted(places, key=lambda p: -p.worst / (p.allowed or 1.0))[:most]
         rows = [p.row() for p in places]
         wrong = [k for k, p in enumerate(places) if not p.ok]
         return Table(list(rows[0]) if rows else [], [list(r.values()) for r in rows], marked=wrong)
@@ -99,19 +121,22 @@ class Parity:
         terms = "".join(f"<div><i>{escape(term)}</i>: {escape(text)}.</div>" for term, text in self.TERMS.items())
         if len(self.places) <= WORST:
             return f"<p>{escape(str(self))}.</p>{self.table().html()}{terms}"
-        whole = f"<details><summary>All {len(self.places)} values, in the order in which they are computed</summary>{self.table().html()}</details>"
-        return f"<p>{escape(str(self))}. The {WORST} nearest to what is allowed:</p>{self.table(WORST).html()}{whole}{terms}"
+        whole = (f"<details><summary>All {len(self.places)} values, in the order in which they are computed</summary>"
+                 f"{self.table().html()}</details>")
+        return (f"<p>{escape(str(self))}. The {WORST} nearest to what is allowed:</p>{self.table(WORST).html()}{whole}"
+                f"{terms}")
 
     def plots(self) -> dict[str, plots.Picture]:
         """PNG histograms of the errors, forward and backward."""
         some = {name: [p for p in self.places if p.pass_ == name] for name in self.PASSES}
-        return {name: plots.histograms({p.name: p.error for p in found}, f"{self.name}, errors {name}", max(p.allowed for p in found))
+        return {name: plots.histograms({p.name: p.error for p in found}, f"{self.name}, errors {name}",
+                                       max(p.allowed for p in found))
                 for name, found in some.items() if found}
 
 
 @contextlib.contextmanager
 def listening(root: Layer) -> Iterator[list[tuple[str, Tensor]]]:
-    """Collects (path, output) of every call of a layer below the root, in order."""
+    """Collects (path, output) of every call of the root and of layers below it, in order."""
     names = {id(layer): path for path, layer in descendants(root)}
     heard: list[tuple[str, Tensor]] = []
     original = Layer.__call__
@@ -132,28 +157,31 @@ def listening(root: Layer) -> Iterator[list[tuple[str, Tensor]]]:
 
 def descendants(root: Layer, prefix: str = "") -> list[tuple[str, Layer]]:
     """The root and every layer in it, by path and class."""
-    found = [(f"{prefix or type(root).__name__}" if not prefix else f"{prefix} {type(root).__name__}", root)]
+    found = [(f"{prefix} {type(root).__name__}".lstrip(), root)]
     for name, child in root.children().items():
         path = prefix.split(" ")[0] if prefix else ""
         found += descendants(child, f"{path}.{name}" if path else name)
     return found
 
 
-def compare(model: Layer, inputs: Sequence[Array], engine: Any = None, name: str = "") -> Parity:
-    """Runs the model on the engine and on the reference from the same weights and inputs; nothing of the model changes."""
-    from ..engine import current
-
+def compare(model: Layer, inputs: Sequence[Array], engine: Engine | None = None, name: str = "") -> Parity:
+    """Runs the model on the engine and on the reference from the same weights and inputs;
+    nothing of the model changes.
+    """
     engine = engine if engine is not None else current()
     xs = [tensor(x, "float32" if np.asarray(x).dtype == np.float64 else None) for x in inputs]
-    with listening(model) as heard, no_tape(), capture() as changed:
-        y = model(*xs)
-        heard = _distinct(heard)
-        total = _total(probe.outputs_of(y))
-        backward = _gradients(total, heard, xs, model) if total is not None else []
-        outputs = [t for _, t in heard] + [g for _, g in backward]
-        got, want = engine.values(outputs), checks.oracle().values(outputs)
-    for variable, old in changed.items():
-        variable._tensor = old
+    changed: Mapping[Variable, Tensor] = {}
+    try:
+        with listening(model) as heard, no_tape(), capture() as changed:
+            y = model(*xs)
+            heard = _distinct(heard)
+            total = _total(probe.outputs_of(y))
+            backward = _gradients(total, heard, xs, model) if total is not None else []
+            outputs = [t for _, t in heard] + [g for _, g in backward]
+            got, want = engine.values(outputs), checks.oracle().values(outputs)
+    finally:
+        for variable, old in changed.items():
+            variable._tensor = old
     passes = ["forward"] * len(heard) + ["backward"] * len(backward)
     names = [n for n, _ in heard] + [n for n, _ in backward]
     places = [_place(p, n, g, w, t) for p, n, g, w, t in zip(passes, names, got, want, outputs, strict=True)]
@@ -161,7 +189,9 @@ def compare(model: Layer, inputs: Sequence[Array], engine: Any = None, name: str
 
 
 def _distinct(heard: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-    """One entry a tensor: a wrapper that returns its child's output adds nothing. Several calls of a layer are numbered."""
+    """One entry a tensor: a wrapper that returns its child's output adds nothing.
+    Several calls of a layer are numbered.
+    """
     seen: dict[int, str] = {}
     counts: dict[str, int] = {}
     out = []
@@ -180,7 +210,8 @@ def _total(ys: Sequence[Tensor]) -> Tensor | None:
     return sum(parts[1:], parts[0]) if parts else None
 
 
-def _gradients(total: Tensor, heard: list[tuple[str, Tensor]], xs: Sequence[Tensor], model: Layer) -> list[tuple[str, Tensor]]:
+def _gradients(total: Tensor, heard: list[tuple[str, Tensor]], xs: Sequence[Tensor],
+               model: Layer) -> list[tuple[str, Tensor]]:
     """Gradients of every layer's output from the last to the first, then of parameters and inputs."""
     found = []
     for name, t in reversed(heard):
@@ -200,7 +231,8 @@ def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error = np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / (1 + np.abs(b)), nan=np.inf))
         if is_float(t.dtype):
-            step = np.spacing(np.maximum(np.abs(b), 1e-30).astype(np_dtype(t.dtype) if t.dtype != "bfloat16" else np.float32)).astype(np.float64)
+            known = np_dtype(t.dtype) if t.dtype != "bfloat16" else np.float32
+            step = np.spacing(np.maximum(np.abs(b), 1e-30).astype(known)).astype(np.float64)
             ulp = np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / step, nan=np.inf))
         else:
             ulp = np.zeros_like(error)
@@ -209,7 +241,9 @@ def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
 
 # --- what is compared
 def resolve(what: str, shape: Sequence[int] | None = None) -> tuple[Layer, list[Array]]:
-    """A model and inputs for it: "digits-cnn" (mlp, lstm, transformer), a layer's name, or a JSON file. ConfigError otherwise."""
+    """A model and inputs for it: "digits-cnn" (mlp, lstm, transformer),
+    a layer's name, or a JSON file. ConfigError otherwise.
+    """
     if what.removeprefix("digits-") in MODELS and what.startswith("digits-"):
         return digits(what.removeprefix("digits-"))
     if what.endswith(".json"):
@@ -217,9 +251,12 @@ def resolve(what: str, shape: Sequence[int] | None = None) -> tuple[Layer, list[
     subject = registry.find(what, ["layer"])
     if subject is None:
         names = [*(f"digits-{m}" for m in MODELS), *(s.name for s in registry.subjects(["layer"]))]
-        raise ConfigError(f"parity: expected digits-cnn, the name of a layer or a .json file; got {what!r}{_hint(what, names)}")
+        raise ConfigError(
+            f"parity: expected digits-cnn, the name of a layer or a .json file; got {what!r}{_hint(what, names)}")
     if not subject.thing.examples:
-        raise ConfigError(f"parity: expected a layer with an example; got {subject.name}, which has none; write it as a .json model and pass --shape.")
+        raise ConfigError(
+            f"parity: expected a layer with an example; got {subject.name}, which has none; "
+            "write it as a .json model and pass --shape.")
     return registry.make_layer(subject.thing)
 
 
@@ -232,8 +269,6 @@ def _hint(what: str, names: list[str]) -> str:
 
 def digits(model: str) -> tuple[Layer, list[Array]]:
     """An example network of `train_digits` and a batch of digits."""
-    from ..train import data, examples
-
     network = examples.digits_model(model)
     batch = np.asarray(data.load("digits").x[:32], np.float32)
     return network, [batch]
@@ -244,9 +279,11 @@ def _from_json(path: Path, shape: Sequence[int] | None) -> tuple[Layer, list[Arr
     network = Sequential.from_json(path.read_text(encoding="utf-8"))
     if shape:
         return network, registry.draw([tuple(shape)], path.stem)
-    known: list[Any] = network.specs_of_inputs() if hasattr(network, "specs_of_inputs") else [None]
+    known: list[Any] = network.specs_of_inputs() if isinstance(network, _Network) else [None]
     if None in known:
-        raise ConfigError(f"parity: expected the shape of an input for {path.name}, which does not say it; got none; pass --shape 32,1,8,8, say.")
+        raise ConfigError(
+            f"parity: expected the shape of an input for {path.name}, which does not say it; got none; "
+            "pass --shape 32,1,8,8, say.")
     wanted = [(BATCH, *s.shape) if is_float(s.dtype) else np.zeros((BATCH, *s.shape), np_dtype(s.dtype)) for s in known]
     return network, registry.draw(wanted, path.stem)
 
@@ -254,9 +291,11 @@ def _from_json(path: Path, shape: Sequence[int] | None) -> tuple[Layer, list[Arr
 LESS = ("median ulp", "median error", "shape", "pass", "allowed")
 
 
-def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None, json_file: Path | None = None,
-         report_file: Path | None = None) -> int:
-    """Shows the table and what it comes to; writes rows, table or a page with plots. Exit status 1 where device and reference part."""
+def main(what: str, engine: Engine, folder: Path, *, html: bool = False, shape: Sequence[int] | None = None,
+         json_file: Path | None = None, report_file: Path | None = None) -> int:
+    """Shows the table and what it comes to; writes rows, table or a page with plots.
+    Exit status 1 where device and reference part.
+    """
     registry.load_all()
     model, inputs = resolve(what, shape)
     found = compare(model, inputs, engine, what)
@@ -273,10 +312,9 @@ def main(what: str, engine: Any, folder: Path, *, html: bool = False, shape: Seq
         text = [tables.header(f"Parity of {what}", f"clnet parity {what}"), tables.cell(found), found.markdown()]
         report_file.write_text("\n\n".join(text) + "\n", encoding="utf-8")
     if html:
-        from . import page
-
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"parity-{page.file_name(what)}.html"
-        path.write_text(page.render(f"Parity of {what}", [tables.device_words(engine.device)], [page.parity_section(found)], [f"{found}."]), encoding="utf-8")
+        path.write_text(page.render(f"Parity of {what}", [tables.device_words(engine.device)],
+                                    [page.parity_section(found)], [f"{found}."]), encoding="utf-8")
         print(f"written: {path.absolute()}", file=sys.stderr)
     return int(found.first is not None)

@@ -1,30 +1,36 @@
 """Pictures of what was measured, as PNG bytes; drawn with matplotlib's Agg canvas, with no global state.
 
-One style for all: WIDTH inches wide and twice as fine as a screen, so that the smallest letters keep 9 pixels on a telephone that shows
-the picture 350 pixels wide; axes without a box, names at the lines themselves.
+One style for all: WIDTH inches wide and twice as fine as a screen, so that the smallest letters keep 9 pixels on a
+telephone that shows the picture 350 pixels wide; axes without a box, names at the lines themselves.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..show import shorten
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Array = np.ndarray[Any, Any]
 INK, SOFT, FAST, SLOW, BARS = "#444444", "#999999", "#2a7f62", "#c0562f", "#3b6ea5"
 COLORS = (BARS, SLOW, FAST, "#8a5aa5", "#7a6a2f", "#3c8f9e")
-PLAIN = {"parse_math": False}  # a name with $ is a name, not a formula
+PLAIN: dict[str, Any] = {"parse_math": False}  # a name with $ is a name, not a formula
 WIDTH, DPI, FINE = 6.4, 100, 2  # [inch], [pixels an inch] on a page, pixels of ours in one of the page's
 TITLE, LABEL, SMALL = 13, 12, 11  # [points]
 MOST = 40  # distributions in one picture
 
 
 class Picture(bytes):
-    """A PNG that says what it shows (`heading`) and how to read it (`note`), and shows itself in a notebook at its own size."""
+    """A PNG that says what it shows (`heading`) and how to read it (`note`),
+    and shows itself in a notebook at its own size.
+    """
 
     heading: str
     note: str
@@ -62,11 +68,11 @@ def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _titled(axes: Any, title: str) -> None:
+def _titled(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=TITLE, color=INK, loc="left", **PLAIN)
 
 
-def _png(figure: Any, title: str, note: str = "") -> Picture:
+def _png(figure: Figure, title: str, note: str = "") -> Picture:
     from PIL import Image
 
     drawn, out = io.BytesIO(), io.BytesIO()
@@ -77,14 +83,17 @@ def _png(figure: Any, title: str, note: str = "") -> Picture:
 
 
 def histograms(errors: Mapping[str, Array], title: str, allowed: float) -> Picture:
-    """Distributions of log10 of the errors, one line a name, with the limit. Of more than MOST names those with the largest errors."""
+    """Distributions of log10 of the errors, one line a name, with the limit.
+    Of more than MOST names those with the largest errors.
+    """
     with np.errstate(divide="ignore"):
         logs = {n: np.nan_to_num(np.log10(np.ravel(e)), nan=9.0, posinf=9.0, neginf=-30.0) for n, e in errors.items()}
     worst = sorted(logs, key=lambda n: -logs[n].max(initial=-30.0))[:MOST]
     drawn = {n: v for n, v in logs.items() if n in worst}
     limit = float(np.log10(allowed)) if allowed > 0 else -12.0
     high = float(np.ceil(min(max([limit, *(v.max(initial=-30.0) for v in drawn.values())]) + 0.4, 9)))
-    low = max(min([limit - 3, *(float(np.quantile(v[v > -30], 0.02)) for v in drawn.values() if (v > -30).any())]) - 0.5, -14.0)
+    least = [float(np.quantile(v[v > -30], 0.02)) for v in drawn.values() if (v > -30).any()]
+    low = max(min([limit - 3, *least]) - 0.5, -14.0)
     figure, axes = _figure(min(0.26 * max(len(drawn), 4) + 1.3, 9.0))
     bins = np.linspace(low, high, 61)
     for k, e in enumerate(reversed(drawn.values())):
@@ -104,19 +113,26 @@ def histograms(errors: Mapping[str, Array], title: str, allowed: float) -> Pictu
     axes.spines["top"].set_visible(True)
     _titled(axes, title)
     left = "" if len(drawn) == len(logs) else f" The {len(drawn)} of {len(logs)} with the largest errors."
-    return _png(figure, title, f"How large the errors of each value's elements are. The line is what is allowed; equal values stand at the left edge.{left}")
+    return _png(figure, title,
+                "How large the errors of each value's elements are. The line is what is allowed; equal values stand "
+                f"at the left edge.{left}")
 
 
-def ratios(names: Sequence[str], values: Sequence[float], title: str, spreads: Sequence[tuple[float, float] | None] | None = None) -> Picture:
-    """Horizontal bars of peer time / our time around 1, on a logarithmic axis; lines over them from least to largest of the rounds."""
+def ratios(names: Sequence[str], values: Sequence[float], title: str,
+           spreads: Sequence[tuple[float, float] | None] | None = None) -> Picture:
+    """Horizontal bars of peer time / our time around 1, on a logarithmic axis;
+    lines over them from least to largest of the rounds.
+    """
     figure, axes = _figure(0.27 * max(len(names), 3) + 1.3, WIDTH + 0.8)
     where = np.arange(len(names))[::-1]
     axes.barh(where, np.log2(values), color=[FAST if v >= 1 else SLOW for v in values], height=0.7)
-    ends = [(min(s[0], v), max(s[1], v)) if s else (v, v) for v, s in zip(values, spreads or [None] * len(values), strict=True)]
+    ends = [(min(s[0], v), max(s[1], v)) if s else (v, v)
+            for v, s in zip(values, spreads or [None] * len(values), strict=True)]
     for y, v, (least, most) in zip(where, values, ends, strict=True):
         if most > least:
             axes.plot(np.log2([least, most]), [y, y], color=INK, linewidth=1.2)
-        axes.text(np.log2(most if v >= 1 else least), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right", fontsize=SMALL)
+        axes.text(np.log2(most if v >= 1 else least), y, f" {v:.2f} ", va="center", ha="left" if v >= 1 else "right",
+                  fontsize=SMALL)
     axes.set_yticks(where, [shorten(n, 34) for n in names], **PLAIN)
     spread = np.log2(np.array([1.0, *(e for pair in ends for e in pair)]))
     low, high = int(np.floor(min(spread.min(), -1))), int(np.ceil(max(spread.max(), 1)))
@@ -125,11 +141,12 @@ def ratios(names: Sequence[str], values: Sequence[float], title: str, spreads: S
     axes.set(xlim=(low - 0.8, high + 0.8), ylim=(-0.6, len(names) - 0.4), xlabel="peer's time / our time")
     axes.axvline(0, color=INK, linewidth=1)
     _titled(axes, title)
-    return _png(figure, title, "Right of 1 clnet is faster, left of it the peer." + (" Thin lines: from least to largest of the rounds." if spreads else ""))
+    return _png(figure, title, "Right of 1 clnet is faster, left of it the peer."
+                + (" Thin lines: from least to largest of the rounds." if spreads else ""))
 
 
-def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epoch", ylabel: str = "", log: bool = False,
-           size: tuple[float, float] = (WIDTH, 3.2)) -> Picture:
+def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epoch", ylabel: str = "",
+           log: bool = False, size: tuple[float, float] = (WIDTH, 3.2)) -> Picture:
     """Lines over 1, 2, 3 … with their names at their ends."""
     figure, axes = _figure(size[1], size[0])
     _lines(axes, {name: (values, COLORS[k % len(COLORS)], "-") for k, (name, values) in enumerate(series.items())}, log)
@@ -139,7 +156,9 @@ def curves(series: Mapping[str, Sequence[float]], title: str, xlabel: str = "epo
 
 
 def learning(runs: Mapping[str, Mapping[str, Sequence[float]]], column: str, title: str) -> Picture:
-    """A quantity by epoch, a colour a run: whole lines from unseen data (val_...), thin dashed ones from the training's."""
+    """A quantity by epoch, a colour a run:
+    whole lines from unseen data (val_...), thin dashed ones from the training's.
+    """
     figure, axes = _figure(3.4)
     whole: dict[str, tuple[Sequence[float], str, str]] = {}
     for k, (run, columns) in enumerate(runs.items()):
@@ -154,17 +173,19 @@ def learning(runs: Mapping[str, Mapping[str, Sequence[float]]], column: str, tit
     return _png(figure, title, "Whole lines: images that were not trained on. Dashed lines: the training images.")
 
 
-def _lines(axes: Any, lines: Mapping[str, tuple[Sequence[float], str, str]], log: bool) -> None:
+def _lines(axes: Axes, lines: Mapping[str, tuple[Sequence[float], str, str]], log: bool) -> None:
     """Lines over 1, 2, 3 …, each (values, colour, style), named at its end; ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     for values, color, style in lines.values():
         x = np.arange(1, len(values) + 1)
-        axes.plot(x, values, style, marker="o" if len(values) < 3 else None, markersize=4, linewidth=1.8 if style == "-" else 1.1, color=color)
+        axes.plot(x, values, style, marker="o" if len(values) < 3 else None, markersize=4,
+                  linewidth=1.8 if style == "-" else 1.1, color=color)
     if log and all(np.all(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
         axes.set_yscale("log")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    _names(axes, {name: (len(v), v[-1], color) for name, (v, color, _) in lines.items() if name and len(v) and np.isfinite(v[-1])})
+    _names(axes, {name: (len(v), v[-1], color) for name, (v, color, _) in lines.items()
+                  if name and len(v) and np.isfinite(v[-1])})
 
 
 def _names(axes: Any, ends: Mapping[str, tuple[float, float, str]]) -> None:
@@ -174,12 +195,14 @@ def _names(axes: Any, ends: Mapping[str, tuple[float, float, str]]) -> None:
     for name in sorted(at, key=lambda n: at[n]):
         x, y, color = ends[name]
         below = max(at[name], below + 1.25 * SMALL * DPI / 72)
-        axes.annotate(name, (x, y), (5, (below - at[name]) * 72 / DPI), textcoords="offset points", fontsize=SMALL, color=color, va="center",
-                      annotation_clip=False, **PLAIN)
+        axes.annotate(name, (x, y), (5, (below - at[name]) * 72 / DPI), textcoords="offset points", fontsize=SMALL,
+                      color=color, va="center", annotation_clip=False, **PLAIN)
 
 
 class Point(NamedTuple):
-    """Of a roofline: flops a byte, [GFLOP/s] reached, the share of its own roof, and what the rate counts, where that is not what kernels do."""
+    """Of a roofline: flops a byte, [GFLOP/s] reached, the share of its own roof, and what the rate counts, where that
+    is not what kernels do.
+    """
 
     intensity: float
     reached: float
@@ -188,13 +211,15 @@ class Point(NamedTuple):
 
 
 def roofline(points: Mapping[str, Point], gflops: float, gbytes: float, title: str, caches: float = 0) -> Picture:
-    """What was reached [GFLOP/s] over flops a byte, numbered, under the roof of the device's measured peak; named below the axes.
+    """What was reached [GFLOP/s] over flops a byte, numbered,
+    under the roof of the device's measured peak; named below the axes.
 
     caches  [GB/s] of the fastest cache that served a point: the dashed line
     """
     from matplotlib.ticker import FuncFormatter
 
-    names = [f"{k}  {p.share:.0%}  {shorten(n, 60)}{f' ({p.counted})' if p.counted else ''}" for k, (n, p) in enumerate(points.items(), 1)]
+    names = [f"{k}  {p.share:.0%}  {shorten(n, 60)}{f' ({p.counted})' if p.counted else ''}"
+             for k, (n, p) in enumerate(points.items(), 1)]
     columns = 2 if len(names) > 3 and max(map(len, names)) <= 44 else 1
     figure, axes = _figure((3.6 if len(names) <= 12 else 4.6) + 0.23 * -(-len(names) // columns), WIDTH + 0.8)
     x = np.array([p.intensity for p in points.values()])
@@ -205,28 +230,38 @@ def roofline(points: Mapping[str, Point], gflops: float, gbytes: float, title: s
         axes.plot(over, np.minimum(gflops, over * caches), color=INK, linewidth=1.0, linestyle="--")
     for k, (name, p) in enumerate(zip(names, points.values(), strict=True), 1):
         color = FAST if p.share >= 0.5 else SLOW
-        axes.plot(p.intensity, p.reached, "D" if p.counted else "o", markersize=6, color=color, markerfacecolor="none" if p.counted else color, label=name)
+        axes.plot(p.intensity, p.reached, "D" if p.counted else "o", markersize=6, color=color,
+                  markerfacecolor="none" if p.counted else color, label=name)
         axes.annotate(f" {k}", (p.intensity, p.reached), fontsize=SMALL)
     axes.set(xscale="log", yscale="log", xlabel="flops a byte", ylabel="GFLOP/s")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter("")
-    figure.legend(loc="outside lower left", fontsize=SMALL, frameon=False, handlelength=0.6, ncols=columns, prop={"size": SMALL})
-    _titled(axes, f"{title}\nroof: {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s{f', in caches {caches:.0f}' if caches > gbytes else ''}")
-    note = "Under the line is what this device can do with so many flops a byte. Percentages: of the roof above the point."
+    figure.legend(loc="outside lower left", fontsize=SMALL, frameon=False, handlelength=0.6, ncols=columns,
+                  prop={"size": SMALL})
+    cached = f", in caches {caches:.0f}" if caches > gbytes else ""
+    _titled(axes, f"{title}\nroof: {gflops:.0f} GFLOP/s and {gbytes:.0f} GB/s{cached}")
+    note = ("Under the line is what this device can do with so many flops a byte. Percentages: of the roof above the "
+            "point.")
     note += " Dashed: where a cache holds all that is counted." if caches > gbytes else ""
-    counted = " Hollow: all products of a direct convolution are counted, of which Winograd's kernels make fewer; such points may lie above the roof."
+    counted = (" Hollow: all products of a direct convolution are counted, of which Winograd's kernels make fewer; "
+               "such points may lie above the roof.")
     return _png(figure, title, note + (counted if any(p.counted for p in points.values()) else ""))
 
 
 def growth(series: Mapping[str, Mapping[float, float]], title: str, xlabel: str, ylabel: str) -> Picture:
-    """Lines over the sizes on two logarithmic axes; the dotted line grows as the size does, from the first line's last point back."""
+    """Lines over the sizes on two logarithmic axes;
+    the dotted line grows as the size does, from the first line's last point back.
+    """
     figure, axes = _figure(4)
     for k, (name, points) in enumerate(series.items()):
-        axes.plot(list(points), list(points.values()), marker="o", markersize=5, linewidth=1.8, label=name, color=COLORS[k % len(COLORS)])
+        axes.plot(list(points), list(points.values()), marker="o", markersize=5, linewidth=1.8, label=name,
+                  color=COLORS[k % len(COLORS)])
     sizes, values = (list(c) for c in zip(*next(iter(series.values())).items(), strict=True))
-    axes.plot(sizes, [values[-1] * s / sizes[-1] for s in sizes], linestyle=":", linewidth=1.4, color=INK, label="linear")
-    axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, ylim=(min(min(p.values()) for p in series.values() if p) / 2, None))
+    axes.plot(sizes, [values[-1] * s / sizes[-1] for s in sizes], linestyle=":", linewidth=1.4, color=INK,
+              label="linear")
+    axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel,
+             ylim=(min(min(p.values()) for p in series.values() if p) / 2, None))
     axes.set_xticks(sizes, [f"{s:g}" for s in sizes])
     axes.xaxis.set_minor_formatter("")
     axes.legend(fontsize=SMALL, frameon=False)
@@ -250,7 +285,8 @@ def groups(bars: Mapping[str, Mapping[str, float]], title: str, xlabel: str) -> 
     axes.set_yticks([t for t, _ in ticks], [shorten(n, 34) for _, n in ticks], **PLAIN)
     axes.margins(x=0.12, y=0.02)
     axes.set(xlabel=xlabel)
-    figure.legend(handles=[_patch(c, m) for m, c in colors.items()], loc="outside lower left", fontsize=SMALL, frameon=False)
+    figure.legend(handles=[_patch(c, m) for m, c in colors.items()], loc="outside lower left", fontsize=SMALL,
+                  frameon=False)
     _titled(axes, title)
     return _png(figure, title)
 

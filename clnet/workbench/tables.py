@@ -8,32 +8,39 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Sequence, Set
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import errors
+from .. import __version__, errors
 from ..show import NUMBER
 from .marks import NONE, Mark
 
-RUNTIMES = {"intel": "Intel's {} runtime", "pocl": "PoCL", "nvidia": "NVIDIA's driver", "amd": "AMD's driver", "numpy": "the host"}
+if TYPE_CHECKING:
+    from ..engine.device.devices import Device
+
+
+def version(package: str) -> str:
+    """The version of an installed package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def versions() -> str:
     """The software that a table was made with."""
-    from .. import __version__
-    from ..doctor import version
-
     packages = ", ".join([f"clnet {__version__}", *(f"{p} {version(p)}" for p in ("numpy", "pyopencl"))])
     return f"Python {platform.python_version()}, {packages}, {platform.system()} {platform.machine()}"
 
 
-def device_words(device: Any) -> str:
+def device_words(device: Device) -> str:
     """A device by its name and by whose software it runs: "AMD EPYC, Intel's CPU runtime"."""
-    who = RUNTIMES.get(device.runtime, device.platform).format(device.kind.upper())
+    who = (device.known.title or device.platform).format(device.kind.upper())
     return f"{device.name.removeprefix('pthread-')}, {who}"
 
 
-def cell(text: Any) -> str:
+def cell(text: object) -> str:
     """Text that stays text in a Markdown table: no markup, no line ends, no HTML."""
     if isinstance(text, Mark):
         return text.markdown
@@ -67,13 +74,18 @@ def markdown(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[str, Any]]:
-    """The rows of a JSON file, each with at least the needed keys. DataError if there is no such file, or it holds something else."""
+    """The rows of a JSON file, each with at least the needed keys.
+    DataError if there is no such file, or it holds something else.
+    """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise errors.DataError(f"{who}: expected rows in {path}; got {getattr(error, 'strerror', None) or error}; {way_out}.") from None
+        raise errors.DataError(
+            f"{who}: expected rows in {path}; got {getattr(error, 'strerror', None) or error}; {way_out}.") from None
     if not isinstance(rows, list) or not all(isinstance(r, dict) and needed <= r.keys() for r in rows):
-        raise errors.DataError(f"{who}: expected a list of rows with {', '.join(sorted(needed))} in {path}; got something else; {way_out}.")
+        raise errors.DataError(
+            f"{who}: expected a list of rows with {', '.join(sorted(needed))} in {path}; got something else; "
+            f"{way_out}.")
     return rows
 
 
@@ -95,4 +107,5 @@ def json_lines(rows: Iterable[dict[str, Any]]) -> str:
 
 def header(title: str, command: str) -> str:
     """The title and how the file came to be."""
-    return f"# {title}\n\nMade by `{command}` on {datetime.date.today().isoformat()} with {versions()}. Not written by hand.\n"
+    made = f"Made by `{command}` on {datetime.date.today().isoformat()} with {versions()}."
+    return f"# {title}\n\n{made} Not written by hand.\n"

@@ -1,6 +1,8 @@
-"""Rows and sentences in a terminal: tables as wide as it is, in colour there; whole lines without escapes in pipes and files.
+"""Rows and sentences in a terminal: tables as wide as it is, in colour there;
+whole lines without escapes in pipes and files.
 
-`table` is what status, parity, bench, tune and report show rows with; `bar` is how they show how far they are.
+`table` is what devices, status, parity and bench show rows with; `bar` is how status, bench and tune show how far they
+are.
 """
 
 from __future__ import annotations
@@ -10,10 +12,15 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .marks import NO, NONE, PARTIAL, YES, Mark
 from .tables import filled, json_lines, numeric, save_rows
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from rich.console import Console
 
 PIPE = 100_000  # columns of what is no terminal: nothing is folded or left out
 STDOUT = Path("-")  # as a file: standard output
@@ -23,14 +30,14 @@ STYLES = {YES: "green", PARTIAL: "yellow", NO: "bold red", NONE: "dim"}
 Rows = Iterable[dict[str, Any]]
 
 
-def console(file: Any = None, width: int | None = None) -> Any:
+def console(file: TextIO | None = None, width: int | None = None) -> Any:
     """A rich Console for `file` (default: standard output): no escapes where it is no terminal or NO_COLOR is set."""
     from rich.console import Console
 
     file = file or sys.stdout
     there = bool(getattr(file, "isatty", lambda: False)())
-    return Console(file=file, color_system="auto" if there and not plain() else None, highlight=False, markup=False, emoji=False,
-                   width=width or (None if there else PIPE))
+    return Console(file=file, color_system="auto" if there and not plain() else None, highlight=False, markup=False,
+                   emoji=False, width=width or (None if there else PIPE))
 
 
 def plain() -> bool:
@@ -38,7 +45,7 @@ def plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-def say(text: str, style: str = "", to: Any = None) -> None:
+def say(text: str, style: str = "", to: Console | None = None) -> None:
     """Lines, folded between words in a terminal; what is folded keeps the line's indent."""
     from rich.padding import Padding
     from rich.text import Text
@@ -46,13 +53,16 @@ def say(text: str, style: str = "", to: Any = None) -> None:
     to = to or console()
     for line in text.split("\n"):
         words = line.lstrip(" ")
-        to.print(Padding(Text(words, style), (0, 0, 0, len(line) - len(words)), expand=False) if len(line) > to.width else Text(line, style))
+        to.print(Padding(Text(words, style), (0, 0, 0, len(line) - len(words)), expand=False) if len(line) > to.width
+                 else Text(line, style))
 
 
-def table(rows: Rows, *, title: str = "", less: Sequence[str] = (), notes: str = "", by: str = "", whole: str = "", to: Any = None) -> None:
+def table(rows: Rows, *, title: str = "", less: Sequence[str] = (), notes: str = "", by: str = "", whole: str = "",
+          to: Console | None = None) -> None:
     """Rows of equal keys as a table that fits.
 
-    less    columns that go where the width does not suffice, the least important first; those whose value is the same in all rows are said once
+    less    columns that go where the width does not suffice, the least important first; those whose value is the same
+            in all rows are said once
     notes   a column of long text: shown below the table, a paragraph a row, named by the column `by`
     whole   where all columns are, for the line that says which were left out
     """
@@ -81,13 +91,17 @@ def _text(value: Any) -> str:
     return "" if value is None else value.text if isinstance(value, Mark) else " ".join(str(value).split())
 
 
-def _fitting(names: list[str], rows: Sequence[dict[str, str]], less: Sequence[str], width: int) -> tuple[list[str], list[str]]:
-    """(the columns that fit, those that were left out): text may be folded to NARROW, the rest goes by its importance."""
+def _fitting(names: list[str], rows: Sequence[dict[str, str]], less: Sequence[str],
+             width: int) -> tuple[list[str], list[str]]:
+    """(the columns that fit, those that were left out):
+    text may be folded to NARROW, the rest goes by its importance.
+    """
     from rich.cells import cell_len
 
     def needed() -> int:
         wide = [max(map(cell_len, (k, *(row[k] for row in rows)))) for k in names]
-        return sum(w if numeric(row[k] for row in rows) else min(w, NARROW) for k, w in zip(names, wide, strict=True)) + GAP * (len(names) - 1)
+        kept = [w if numeric(row[k] for row in rows) else min(w, NARROW) for k, w in zip(names, wide, strict=True)]
+        return sum(kept) + GAP * (len(names) - 1)
 
     names, gone = list(names), []
     for name in less:
@@ -122,7 +136,9 @@ def save_json(rows: Sequence[dict[str, Any]], file: Path) -> None:
 
 
 def bar(*args: Any, progress: bool = True, **options: Any) -> Any:
-    """tqdm for a terminal or notebook; where there is neither, or without `progress`, nothing is drawn. Estimates are of all that is done, not of the last."""
+    """tqdm for a terminal or notebook; where there is neither, or without `progress`, nothing is drawn. Estimates are
+    of all that is done, not of the last.
+    """
     from tqdm.auto import tqdm
 
     return tqdm(*args, disable=None if progress else True, smoothing=0, dynamic_ncols=True, **options)

@@ -1,4 +1,6 @@
-"""`clnet train`: an example network on built-in data; what it reached in a sentence, the model and its curves in files."""
+"""`clnet train`: an example network on built-in data;
+what it reached in a sentence, the model and its curves in files.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def check(save: Path | None, plot: Path | None) -> None:
     """ConfigError where a file could not be written: better before training than after."""
     for option, path in (("--save", save), ("--plot", plot)):
         if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigError(f"train: expected a folder that is there for {option}; got {path.absolute().parent}; make it first.")
+            raise ConfigError(
+                f"train: expected a folder that is there for {option}; got {path.absolute().parent}; make it first.")
     if plot is not None and plot.suffix.lower() not in PLOTS:
         raise ConfigError(f"train: expected a file name ending in {', '.join(PLOTS)} for --plot; got {plot.name!r}.")
 
@@ -42,7 +45,8 @@ def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, A
     r = train_digits(model, verbose=True, callbacks=[Saving(save)], **given)
     terminal.say(sentence(r, given.get("precision")))
     if save is not None:
-        print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps else "saved: nothing, no step was made")
+        print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps
+              else "saved: nothing, no step was made")
     if plot is not None:
         print(f"plot: {plot.absolute()}" if draw(r, plot) else "plot: nothing to draw, no epoch was finished")
     if r.history.interrupted:
@@ -59,7 +63,8 @@ def sentence(r: Result, precision: str | None = None) -> str:
     if not r.history.steps:
         return f"{who}: no step was finished in {duration(r.seconds)}"
     speed = f", {r.samples_per_second:.0f} samples/s in the steps" if r.samples_per_second else ""
-    return f"{who}: test accuracy {r.accuracy:.4f}, test loss {r.loss:.4f} after {how_far}; {duration(r.seconds)} in all{speed}"
+    return (f"{who}: test accuracy {r.accuracy:.4f}, test loss {r.loss:.4f} after {how_far}; "
+            f"{duration(r.seconds)} in all{speed}")
 
 
 def draw(r: Result, path: Path) -> bool:

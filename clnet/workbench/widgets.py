@@ -1,4 +1,6 @@
-"""A live view of long work for notebooks: a bar, a line of text and a curve, each updated in place; plain text elsewhere."""
+"""A live view of long work for notebooks:
+a bar, a line of text and a curve, each updated in place; plain text elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,14 @@ def in_notebook() -> bool:
     return show.in_notebook()
 
 
-def escape(text: Any) -> str:
+def escape(text: object) -> str:
     """Any text as HTML that shows it: widgets.HTML runs what it is given."""
     return html.escape(str(text), quote=True)
 
 
 class Live:
-    """Progress of `total` steps with curves of what is reported. `update(n, loss=0.3)` as often as you like; `close()` at the end.
+    """Progress of `total` steps with curves of what is reported.
+    `update(n, loss=0.3)` as often as you like; `close()` at the end.
 
     A display that fails is switched off with one line; it never stops the work.
     """

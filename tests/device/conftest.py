@@ -1,16 +1,25 @@
-"""Tensor cores before Hopper's where there are none: a CPU that compiles fast runs their instructions emulated (emulated_ptx.h)."""
+"""Tensor cores before Hopper's where there are none:
+a CPU that compiles fast runs their instructions emulated (emulated_ptx.h).
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clnet.engine import codegen
-from clnet.engine import ctypes as ct
+from clnet.core.op import Kernel
+from clnet.engine.compile import c_types as ct
+from clnet.engine.compile import source
+from clnet.engine.device.device import Device
+from clnet.errors import ClnetError
+from clnet.kernels.choosers import Chooser
+from clnet.kernels.operand import Operand
+from clnet.kernels.variant import Choice
 
 # What kernels say behind BEGIN: lanes meet in local memory that is declared there.
 FIRST = ("THREADS", "__local uchar blocks")
@@ -25,46 +34,87 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def quick(device: Any) -> Any:
-    """The device, where kernels build quickly."""
-    if not hasattr(device, "pool") or device.device.runtime == "pocl":
+def quick(engine: Any) -> Any:
+    """The engine, where kernels build quickly."""
+    if not engine.compiles or engine.device.runtime == "pocl":
         pytest.skip("whole networks are built where kernels build quickly")
-    return device
+    return engine
+
+
+@pytest.fixture
+def shows(engine: Any) -> Callable[[Callable[[], Any], Any], None]:
+    """(call, expected): holds what a row of habits says (test_habits.py)."""
+
+    def check(call: Callable[[], Any], expected: Any) -> None:
+        if not isinstance(expected, str):
+            result = call()
+            assert expected(result) if callable(expected) else result == expected, f"got {result!r}"
+            return
+        with pytest.raises((ClnetError, AttributeError, ImportError)) as caught:
+            call()
+        text = str(caught.value)
+        assert re.search(expected, text), text
+        assert not text.endswith("?."), text
+
+    return check
 
 
 @pytest.fixture
 def as_gpu() -> Callable[..., Any]:
-    """(device, **profile) -> an engine over the device that takes the kernels and the geometry of GPUs.
+    """(engine, **profile) -> an engine over its device that takes the kernels and the geometry of GPUs.
 
-    On Intel's CPU runtime without optimisation: work-groups and local memory cost its compiler a minute a program, and what is shown is the kernel's logic.
+    On Intel's CPU runtime without optimisation: work-groups and local memory cost its compiler a minute a program, and
+    what is shown is the kernel's logic.
     """
 
-    def made(device: Any, **profile: Any) -> Any:
+    def made(engine: Any, **profile: Any) -> Any:
         from clnet.engine.opencl import OpenCLEngine
 
-        found = device.device
+        found = engine.device
         engine = OpenCLEngine(dataclasses.replace(found, **{"kind": "gpu", "vector_width": 1, **profile}))
-        engine.options = (*device.options, "-cl-opt-disable") if found.kind == "cpu" and found.runtime == "intel" else device.options
+        if found.kind == "cpu" and found.runtime == "intel":
+            engine.options = (*engine.options, "-cl-opt-disable")
         return engine
 
     return made
 
 
 @pytest.fixture
-def tensor_cores(device: Any, as_gpu: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """(played, **profile) -> an engine whose device has tensor cores of its own or, `played`, an engine over this CPU that plays to have them."""
+def chosen_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Choice]]:
+    """(op, **profile) -> what is chosen for the op from now on, as for a device of this profile."""
+
+    def made(op: Kernel, **profile: Any) -> list[Choice]:
+        asked = list[Choice]()
+
+        class Other(Chooser):
+            def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
+                asked.append(super().choice(dataclasses.replace(device, **profile), operands, **attrs))
+                return asked[-1]
+
+        assert isinstance(op.launch, Chooser)
+        monkeypatch.setattr(op, "launch", Other(*op.launch))
+        return asked
+
+    return made
+
+
+@pytest.fixture
+def tensor_cores(engine: Any, as_gpu: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """(played, **profile) -> an engine whose device has tensor cores of its own or, `played`, an engine over this CPU
+    that plays to have them.
+    """
 
     def made(played: bool, **profile: Any) -> Any:
-        found = device.device
+        found = engine.device
         if found.ampere and not played:
-            return device
+            return engine
         if found.ampere or not played:
-            pytest.skip("no tensor cores that clnet can use; they are played elsewhere" if not played else "it has tensor cores of its own")
+            pytest.skip("no tensor cores that clnet can use; they are played elsewhere" if not played
+                        else "it has tensor cores of its own")
         if found.is_host or found.kind != "cpu" or found.runtime == "pocl":
             pytest.skip("neither tensor cores that clnet can use nor a CPU that compiles fast and plays them")
-        original, emulated = codegen.kernel_file.__wrapped__, (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
-
-        bits = ct._to_bfloat16
+        original, bits = source.kernel_file.__wrapped__, ct._to_bfloat16
+        emulated = (Path(__file__).parent / "emulated_ptx.h").read_text("utf-8")
 
         def kernel_file(name: str) -> str:
             text = emulated if name == "include/ptx.h" else original(name)
@@ -72,8 +122,9 @@ def tensor_cores(device: Any, as_gpu: Callable[..., Any], monkeypatch: pytest.Mo
                 text = text.replace(f"    BEGIN\n    {first}", f"    BEGIN\n    EMULATE\n    {first}")
             return text
 
-        monkeypatch.setattr(codegen, "kernel_file", kernel_file)
-        monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))  # the emulation has no PTX for bfloat16's rounding either
-        return as_gpu(device, key="tensor cores", inline_ptx=True, compute_capability=80, **profile)
+        monkeypatch.setattr(source, "kernel_file", kernel_file)
+        # the emulation has no PTX for bfloat16's rounding either
+        monkeypatch.setattr(ct, "_to_bfloat16", lambda lanes, _: bits(lanes, False))
+        return as_gpu(engine, key="tensor cores", inline_ptx=True, compute_capability=80, **profile)
 
     return made

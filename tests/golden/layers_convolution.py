@@ -15,7 +15,8 @@ def conv(c: Any, x: Any, p: Any) -> Any:
 
 
 def conv_transpose(c: Any, x: Any, p: Any) -> Any:
-    return ACT[c.activation](F.conv_transpose2d(x[0], p["weight"], p.get("bias"), c.stride, c.padding, c.output_padding, c.groups, c.dilation))
+    return ACT[c.activation](F.conv_transpose2d(x[0], p["weight"], p.get("bias"), c.stride, c.padding, c.output_padding,
+                                                c.groups, c.dilation))
 
 
 def _norm(c: Any, y: Any, p: Any, name: str) -> Any:

@@ -33,7 +33,8 @@ def residual(c: Any, x: Any, p: Any) -> Any:
 
 def glu(c: Any, x: Any, p: Any) -> Any:
     value, gate = F.linear(x[0], p["w_value"], p.get("b_value")), F.linear(x[0], p["w_gate"], p.get("b_gate"))
-    return F.glu(torch.cat([value, gate], -1)) if c.gate_activation == "sigmoid" else value * ACT[c.gate_activation](gate)
+    return F.glu(torch.cat([value, gate], -1)) if c.gate_activation == "sigmoid" else value * ACT[c.gate_activation](
+        gate)
 
 
 def highway(c: Any, x: Any, p: Any) -> Any:
@@ -52,7 +53,7 @@ def sparse_linear(c: Any, x: Any, p: Any) -> Any:
 def locally_connected(c: Any, x: Any, p: Any) -> Any:
     (ho, wo, o), columns = p["weight"].shape[:3], F.unfold(x[0], c.kernel_size, padding=c.padding, stride=c.stride)
     y = torch.einsum("nkl,lok->nol", columns, p["weight"].reshape(ho * wo, o, -1)).unflatten(-1, (ho, wo))
-    return ACT[c.activation](y if not c.bias else y + (p["bias"][:, None, None] if c.tied_bias else p["bias"]))
+    return ACT[c.activation](y if not c.use_bias else y + (p["bias"][:, None, None] if c.tied_bias else p["bias"]))
 
 
 @by("the paper's Möbius matrix-vector product, in torch")
@@ -68,7 +69,7 @@ def hyperbolic(c: Any, x: Any, p: Any) -> Any:
     point = inside(x[0])
     wx = F.linear(point, p["weight"])
     y = torch.tanh(norm(wx) / norm(point) * torch.atanh(k**0.5 * norm(point))) * wx / norm(wx) / k**0.5
-    if c.bias:
+    if c.use_bias:
         b = torch.tanh(k**0.5 * norm(p["bias"])) * p["bias"] / norm(p["bias"]) / k**0.5
         yb, yy, bb = (y * b).sum(-1, keepdim=True), y.square().sum(-1, keepdim=True), b.square().sum(-1, keepdim=True)
         y = ((1 + 2 * k * yb + k * bb) * y + (1 - k * yy) * b) / (1 + 2 * k * yb + k * k * yy * bb)
@@ -85,14 +86,15 @@ def _cayley_dickson(x: Any, y: Any) -> Any:
     if n == 0:
         return x * y
     (a, b), (c, d) = x.split(n, -1), y.split(n, -1)
-    return torch.cat([_cayley_dickson(a, c) - _cayley_dickson(_conjugate(d), b), _cayley_dickson(d, a) + _cayley_dickson(b, _conjugate(c))], -1)
+    return torch.cat([_cayley_dickson(a, c) - _cayley_dickson(_conjugate(d), b),
+                      _cayley_dickson(d, a) + _cayley_dickson(b, _conjugate(c))], -1)
 
 
 @by("the Cayley-Dickson construction, in torch")
 def octonion(c: Any, x: Any, p: Any) -> Any:
     products = _cayley_dickson(p["weight"], x[0].unflatten(-1, (-1, 8)).unsqueeze(-3))
     y = products.sum(-2)
-    return ACT[c.activation]((y + p["bias"] if c.bias else y).flatten(-2))
+    return ACT[c.activation]((y + p["bias"] if c.use_bias else y).flatten(-2))
 
 
 def expert(c: Any, x: Any, p: Any) -> Any:
@@ -109,7 +111,8 @@ def mixture(c: Any, x: Any, p: Any) -> Any:
         score = F.linear(token, p["gate.weight"] if "gate.weight" in p else p["router.weight"], p.get("router.bias"))
         kept = torch.topk(score, c.top_k or len(score)).indices
         share = F.softmax(score[kept], 0)
-        outs = [ACT[c.experts[e].activation](F.linear(token, p[f"experts.{e}.weight"], p[f"experts.{e}.bias"])) for e in kept.tolist()]
+        outs = [ACT[c.experts[e].activation](F.linear(token, p[f"experts.{e}.weight"], p[f"experts.{e}.bias"]))
+                for e in kept.tolist()]
         rows.append(sum(s * y for s, y in zip(share, outs, strict=True)))
     return ACT[c.activation](torch.stack(rows).reshape(*x[0].shape[:-1], -1))
 

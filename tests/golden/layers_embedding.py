@@ -22,7 +22,8 @@ def positional(c: Any, x: Any, p: Any) -> Any:
 
 def time(c: Any, x: Any, p: Any) -> Any:
     half = c.embedding_dim // 2
-    w = torch.exp(-math.log(c.max_period) * torch.arange(half).double() / half).float().double()  # the table is kept in float32
+    # the table is kept in float32
+    w = torch.exp(-math.log(c.max_period) * torch.arange(half).double() / half).float().double()
     angle = x[0].reshape(-1, 1) * w
     e = F.pad(torch.cat([torch.sin(angle), torch.cos(angle)], 1), (0, c.embedding_dim % 2))
     return F.linear(F.silu(F.linear(e, p["w1"], p["b1"])), p["w2"], p["b2"])

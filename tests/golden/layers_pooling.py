@@ -9,7 +9,8 @@ import torch.nn.functional as F
 
 
 def max_pool(c: Any, x: Any, p: Any) -> Any:
-    return (F.max_pool2d if c.axes == 2 else F.max_pool3d)(x[0], c.kernel_size, c.stride, c.padding, c.dilation, c.ceil_mode)
+    return (F.max_pool2d if c.axes == 2 else F.max_pool3d)(x[0], c.kernel_size, c.stride, c.padding, c.dilation,
+                                                           c.ceil_mode)
 
 
 def avg_pool(c: Any, x: Any, p: Any) -> Any:

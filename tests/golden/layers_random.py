@@ -1,4 +1,6 @@
-"""Layers that draw random numbers: the published generator's own bits, then the formula. The mask is one constant, so backward has the same."""
+"""Layers that draw random numbers: the published generator's own bits, then the formula. The mask is one constant, so
+backward has the same.
+"""
 
 from __future__ import annotations
 

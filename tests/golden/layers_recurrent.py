@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 def recurrent(c: Any, x: Any, p: Any) -> Any:
     kind = type(c).__name__
     more = {"nonlinearity": c.nonlinearity} if kind == "RNN" else {}
-    module = getattr(nn, kind)(c.input_size, c.hidden_size, c.num_layers, bias=c.bias, batch_first=True, **more).double()
+    module = getattr(nn, kind)(c.input_size, c.hidden_size, c.num_layers, bias=c.use_bias, batch_first=True,
+                               **more).double()
     names = {"w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh"}
     weights = {f"{names[n.split('.')[2]]}_l{n.split('.')[1]}": v for n, v in p.items()}
     lengths, states = given(x)
@@ -38,7 +39,8 @@ def run(module: Any, weights: Any, x: Any, lengths: Any, *state: Any) -> Any:
 
 def bidirectional(c: Any, x: Any, p: Any) -> Any:
     inner = c.layer
-    module = getattr(nn, type(inner).__name__)(inner.input_size, inner.hidden_size, batch_first=True, bidirectional=True).double()
+    module = getattr(nn, type(inner).__name__)(inner.input_size, inner.hidden_size, batch_first=True,
+                                               bidirectional=True).double()
     names = {"w_ih": "weight_ih_l0", "w_hh": "weight_hh_l0", "b_ih": "bias_ih_l0", "b_hh": "bias_hh_l0"}
     weights = {names[n.split(".")[-1]] + ("_reverse" if n.startswith("mirror") else ""): v for n, v in p.items()}
     y, _ = run(module, weights, x[0], given(x)[0])

@@ -16,7 +16,8 @@ def upsample(c: Any, x: Any, p: Any) -> Any:
 
 def subpixel(c: Any, x: Any, p: Any) -> Any:
     kernel = p["weight"].shape[2:]
-    y = F.conv2d(x[0], p["weight"], p.get("bias"), padding=c.padding if c.padding is not None else [k // 2 for k in kernel])
+    y = F.conv2d(x[0], p["weight"], p.get("bias"), padding=c.padding if c.padding is not None
+                 else [k // 2 for k in kernel])
     return ACT[c.activation](F.pixel_shuffle(y, c.upscale_factor))
 
 

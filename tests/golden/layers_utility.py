@@ -1,4 +1,6 @@
-"""Activations, shapes, what joins branches: each (layer with its fields, inputs, parameters by name) -> output or outputs."""
+"""Activations, shapes, what joins branches: each (layer with its fields, inputs, parameters by name) -> output or
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ def log_variance(c: Any, x: Any, p: Any) -> Any:
 
 
 def checkpoint(c: Any, x: Any, p: Any) -> Any:
-    return F.linear(torch.tanh(F.linear(x[0], p["layer.0.weight"], p["layer.0.bias"])), p["layer.1.weight"], p["layer.1.bias"])
+    return F.linear(torch.tanh(F.linear(x[0], p["layer.0.weight"], p["layer.0.bias"])), p["layer.1.weight"],
+                    p["layer.1.bias"])
 
 
 RULES = {

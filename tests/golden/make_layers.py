@@ -1,17 +1,20 @@
-"""Writes clnet/workbench/golden/layer/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the
-examples of every layer, in float64.
+"""Writes clnet/workbench/evidence/golden/layer/<name>.npz: what an independent library (PyTorch, unless the rule says
+another) gives for the examples of every layer, in float64.
 
     python tests/golden/make_layers.py [name ...]       needs torch; the tests that read the files do not
 
-To add a rule: write a function `(layer with its fields, inputs, parameters by name) -> output or outputs` of torch tensors and enter
-it under the layer's name in RULES of `layers_<family>.py` beside this file (a new family: a new file, which is found by its name). None
-means that nothing is known of this example. `@by("scipy")` (see rules.py) names a source other than torch; random layers take the
-published generator's bits from `layers_random.draws`. Run this file with the layer's name, commit the .npz. Where no library has a counterpart,
-or beside its values, a *property* that only the right formula has: a function in a module of `clnet/workbench/properties/`, which the
-status table counts as independent evidence and tests/device/test_golden.py runs on every device (how: that package's first lines).
+To add a rule: write a function `(layer with its fields, inputs, parameters by name) -> output or outputs` of torch
+tensors and enter it under the layer's name in RULES of `layers_<family>.py` beside this file (a new family: a new file,
+which is found by its name). None means that nothing is known of this example. `@by("scipy")` (see rules.py) names a
+source other than torch; random layers take the published generator's bits from `layers_random.draws`. Run this file
+with the layer's name, commit the .npz. Where no library has a counterpart, or beside its values, a *property* that only
+the right formula has: a function in a module of `clnet/workbench/evidence/properties/`, which the status table counts
+as independent evidence and tests/device/workbench/test_golden.py runs on every device (how: that package's first
+lines).
 
-A file holds for example k: `k.in.j` (inputs, then parameters), `k.out.j` (outputs), `k.u` (cotangent of the first output),
-`k.grad.j` (gradients of ⟨u, output⟩ to the float inputs and parameters), more for layers with state, and `source`.
+A file holds for example k: `k.in.j` (inputs, then parameters), `k.out.j` (outputs), `k.u` (cotangent of the first
+output), `k.grad.j` (gradients of ⟨u, output⟩ to the float inputs and parameters), more for layers with state, and
+`source`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from files import said, write
 from rules import collect, source
 
 from clnet.layers import Layer
-from clnet.workbench.registry import layer_example, load_all, make_layer
+from clnet.workbench.evidence.registry import layer_example, load_all, make_layer
 
 RULES = collect("layers")
 
@@ -37,7 +40,8 @@ def state(c: Any, x: Any, p: Any) -> dict[str, Any]:
         return {}
     mean, var = torch.zeros(c.num_features).double(), torch.ones(c.num_features).double()
     F.batch_norm(x[0], mean, var, p.get("weight"), p.get("bias"), True, c.momentum, c.eps)
-    return {"running_mean": mean, "running_var": var, "eval": F.batch_norm(x[0], mean, var, p.get("weight"), p.get("bias"), False, 0.0, c.eps)}
+    return {"running_mean": mean, "running_var": var,
+            "eval": F.batch_norm(x[0], mean, var, p.get("weight"), p.get("bias"), False, 0.0, c.eps)}
 
 
 def leaf(a: np.ndarray[Any, Any]) -> Any:
@@ -56,7 +60,8 @@ def values(cls: type[Layer], k: int) -> dict[str, Any]:
     if y is None:
         return {}
     ys = list(y) if isinstance(y, (tuple, list)) else [y]
-    out = {f"{k}.in.{j}": a for j, a in enumerate(example.inputs)} | {f"{k}.out.{j}": t.detach().numpy() for j, t in enumerate(ys)}
+    out = {f"{k}.in.{j}": a for j, a in enumerate(example.inputs)} | {f"{k}.out.{j}": t.detach().numpy() for j,
+                                                                      t in enumerate(ys)}
     if ys[0].requires_grad:
         u, floats = np.random.default_rng(k).uniform(-1, 1, ys[0].shape), [t for t in leaves if t.requires_grad]
         grads = torch.autograd.grad(ys[0], floats, torch.tensor(u), allow_unused=True, materialize_grads=True)

@@ -1,10 +1,11 @@
-"""Writes clnet/workbench/golden/loss/<name>.npz: what other libraries, or formulas written down a second time, give for the examples of
+"""Writes clnet/workbench/evidence/golden/loss/<name>.npz: what other libraries, or formulas written down a second time,
+give for the examples of
 every loss, in float64.
 
     python tests/golden/make_losses.py       needs torch and scikit-learn; the tests that read the files do not
 
-A file holds for example k: `k.in.j` (inputs, then trainable parameters), `k.out.0` (value), `k.grad.j` (slopes of the summed value),
-`k.mean`, `k.sum` and `k.none` (values by reduction), and `source`.
+A file holds for example k: `k.in.j` (inputs, then trainable parameters), `k.out.0` (value), `k.grad.j` (slopes of the
+summed value), `k.mean`, `k.sum` and `k.none` (values by reduction), and `source`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.metrics import hinge_loss, mean_pinball_loss
 
 from clnet.layers.base import Layer
 from clnet.losses import Loss
-from clnet.workbench.registry import load_all, loss_example, make_loss
+from clnet.workbench.evidence.registry import load_all, loss_example, make_loss
 
 TORCH = f"torch {torch.__version__.split('+')[0]}"
 BY_HAND = "the formula written in PyTorch"
@@ -51,7 +52,8 @@ def bce(c: Any, p: Any, y: Any) -> Any:
 
 
 def cross_entropy(c: Any, p: Any, y: Any) -> Any:
-    return F.cross_entropy(p, y, weights(c.weight), ignore_index=c.ignore_index, reduction=c.reduction, label_smoothing=c.label_smoothing)
+    return F.cross_entropy(p, y, weights(c.weight), ignore_index=c.ignore_index, reduction=c.reduction,
+                           label_smoothing=c.label_smoothing)
 
 
 def categorical(c: Any, p: Any, y: Any) -> Any:
@@ -104,14 +106,16 @@ def signs(y: Any) -> Any:
 
 def hinge(c: Any, p: Any, y: Any) -> Any:
     value = torch.clamp(1 - signs(y) * p, min=0)
-    assert math.isclose(value.mean().item(), hinge_loss(signs(y).numpy().ravel(), p.detach().numpy().ravel()), rel_tol=1e-12)
+    assert math.isclose(value.mean().item(), hinge_loss(signs(y).numpy().ravel(), p.detach().numpy().ravel()),
+                        rel_tol=1e-12)
     return reduced(c, value)
 
 
 def modified_huber(c: Any, p: Any, y: Any) -> Any:
     z = signs(y) * p
     value = torch.where(z >= -1, torch.clamp(1 - z, min=0) ** 2, -4 * z)
-    known = [_sgd_fast.ModifiedHuber().py_loss(float(a), float(b)) for a, b in zip(p.detach().ravel(), signs(y).ravel(), strict=True)]
+    known = [_sgd_fast.ModifiedHuber().py_loss(float(a), float(b)) for a,
+             b in zip(p.detach().ravel(), signs(y).ravel(), strict=True)]
     assert np.allclose(value.detach().numpy().ravel(), known, rtol=1e-12)
     return reduced(c, value)
 
@@ -166,7 +170,8 @@ def nce(c: Any, t: Any, n: Any, log_t: Any = None, log_n: Any = None) -> Any:
     if log_t is not None:
         t, n = t - math.log(c.num_noise) - log_t, n - math.log(c.num_noise) - log_n
     loss = F.binary_cross_entropy_with_logits
-    return reduced(c, loss(t, torch.ones_like(t), reduction="none") + loss(n, torch.zeros_like(n), reduction="none").sum(1))
+    return reduced(c, loss(t, torch.ones_like(t), reduction="none")
+                   + loss(n, torch.zeros_like(n), reduction="none").sum(1))
 
 
 # --- images, networks
@@ -227,7 +232,9 @@ def enumerated(lp: Any, y: Any, blank: int) -> float:
 
 
 def recursion(lp: Any, y: Any, blank: int) -> Any:
-    """The forward recursion, differentiated by autograd: the gradient of F.ctc_loss is that of logits (e^lp more than by log-probabilities)."""
+    """The forward recursion, differentiated by autograd: the gradient of F.ctc_loss is that of logits (e^lp more than
+    by log-probabilities).
+    """
     states = [blank, *itertools.chain.from_iterable((int(label), blank) for label in y)]
     never = torch.tensor(-math.inf).double()
     a = [lp[0, c] if s < 2 else never for s, c in enumerate(states)]
@@ -252,7 +259,8 @@ def ctc(c: Any, x: Any, y: Any, il: Any, tl: Any) -> Any:
             assert math.isclose(value[n].item(), known, rel_tol=1e-10), (value[n], known)
     assert torch.allclose(torch.stack(own), value, rtol=1e-12)
     values = torch.stack(own) if c.reduction != "mean" else torch.stack(own) / torch.clamp(tl, min=1)
-    assert torch.allclose(reduced(c, values), F.ctc_loss(lp, y, il, tl, c.blank, c.reduction, c.zero_infinity), rtol=1e-12)
+    assert torch.allclose(reduced(c, values), F.ctc_loss(lp, y, il, tl, c.blank, c.reduction, c.zero_infinity),
+                          rtol=1e-12)
     return reduced(c, values)
 
 
@@ -274,18 +282,26 @@ ORACLES: dict[str, tuple[str, Callable[..., Any]]] = {
     "MeanBiasErrorLoss": (BY_HAND, simple(lambda c, p, y: y - p)),
     "PoissonLoss": (TORCH, torch_loss("poisson_nll_loss", log_input=lambda c: c.log_input, eps=lambda c: c.eps)),
     "ScaleInvariantDepthLoss": (BY_HAND, depth), "ElasticNetLoss": (BY_HAND, elastic_net),
-    "BCELoss": (TORCH, bce), "WeightedCrossEntropyLoss": (TORCH, weighted), "FocalLoss": ("torchvision's formula", focal),
+    "BCELoss": (TORCH, bce), "WeightedCrossEntropyLoss": (TORCH, weighted),
+    "FocalLoss": ("torchvision's formula", focal),
     "CrossEntropyLoss": (TORCH, cross_entropy), "RotationPredictionLoss": (TORCH, cross_entropy),
     "CategoricalCrossEntropyLoss": (TORCH, categorical), "SparseCategoricalCrossEntropyLoss": (TORCH, sparse),
-    "HingeLoss": ("scikit-learn", hinge), "SquaredHingeLoss": (BY_HAND, simple(lambda c, p, y: torch.clamp(1 - signs(y) * p, min=0) ** 2)),
+    "HingeLoss": ("scikit-learn", hinge),
+    "SquaredHingeLoss": (BY_HAND, simple(lambda c, p, y: torch.clamp(1 - signs(y) * p, min=0) ** 2)),
     "ExponentialLoss": (BY_HAND, simple(lambda c, p, y: torch.exp(-signs(y) * p))),
-    "ModifiedHuberLoss": ("scikit-learn", modified_huber), "WassersteinLoss": (BY_HAND, simple(lambda c, p, y: -signs(y) * p)),
-    "MarginLoss": (BY_HAND, capsules), "OrdinalRegressionLoss": (TORCH, ordinal), "DiceLoss": (BY_HAND, dice), "JaccardLoss": (BY_HAND, jaccard),
-    "KLDivLoss": (TORCH, simple(lambda c, p, y: F.kl_div(p if c.log_input else torch.log(p), y, reduction="none").sum(1))),
-    "DistillationLoss": (TORCH, distillation), "QuantumLoss": (BY_HAND, infidelity), "ContrastiveLoss": (BY_HAND, contrastive),
+    "ModifiedHuberLoss": ("scikit-learn", modified_huber),
+    "WassersteinLoss": (BY_HAND, simple(lambda c, p, y: -signs(y) * p)),
+    "MarginLoss": (BY_HAND, capsules), "OrdinalRegressionLoss": (TORCH, ordinal), "DiceLoss": (BY_HAND, dice),
+    "JaccardLoss": (BY_HAND, jaccard),
+    "KLDivLoss": (TORCH,
+                  simple(lambda c, p, y: F.kl_div(p if c.log_input else torch.log(p), y, reduction="none").sum(1))),
+    "DistillationLoss": (TORCH, distillation), "QuantumLoss": (BY_HAND, infidelity),
+    "ContrastiveLoss": (BY_HAND, contrastive),
     "CosineSimilarityLoss": (TORCH, cosine),
-    "TripletLoss": (TORCH, lambda c, a, p, n: F.triplet_margin_loss(a, p, n, c.margin, eps=c.eps, reduction=c.reduction)),
-    "NoiseContrastiveEstimationLoss": (TORCH, nce), "PerceptualLoss": (BY_HAND, perceptual), "RealESRGANLoss": (BY_HAND, real_esrgan),
+    "TripletLoss": (TORCH,
+                    lambda c, a, p, n: F.triplet_margin_loss(a, p, n, c.margin, eps=c.eps, reduction=c.reduction)),
+    "NoiseContrastiveEstimationLoss": (TORCH, nce), "PerceptualLoss": (BY_HAND, perceptual),
+    "RealESRGANLoss": (BY_HAND, real_esrgan),
     "PhysicsInformedLoss": ("torch.autograd", physics), "CTCLoss": (f"{TORCH} and enumeration", ctc),
 }
 
@@ -307,7 +323,8 @@ def values(cls: type[Loss], k: int) -> dict[str, Any]:
         value = ORACLES[cls.__name__][1](loss, *free[:n], *map(as_torch, inputs[n:]), *free[n:])
         found[f"{k}.{loss.reduction}"] = value.detach().numpy()
     slopes = torch.autograd.grad(value.sum(), free, allow_unused=True)
-    found |= {f"{k}.grad.{j}": (torch.zeros_like(x) if g is None else g).numpy() for j, (x, g) in enumerate(zip(free, slopes, strict=True))}
+    found |= {f"{k}.grad.{j}": (torch.zeros_like(x) if g is None else g).numpy() for j,
+              (x, g) in enumerate(zip(free, slopes, strict=True))}
     return {**found, f"{k}.out.0": value.detach().numpy()}
 
 

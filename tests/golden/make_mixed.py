@@ -1,9 +1,11 @@
-"""Writes mixed.npz: the losses of small networks that PyTorch trains in mixed precision (torch.autocast on its CPU), with where they start.
+"""Writes mixed.npz: the losses of small networks that PyTorch trains in mixed precision (torch.autocast on its CPU),
+with where they start.
 
     python tests/golden/make_mixed.py       needs torch; the test that reads the file does not
 
-`<precision>.<network>.losses`, `<network>.<k>` (parameters in the order of `parameters()`), `x`, `y`. The networks are those of
-tests/device/test_mixed.py under the same names. PyTorch also rounds biases, and gradients of weights, which clnet keeps in float32.
+`<precision>.<network>.losses`, `<network>.<k>` (parameters in the order of `parameters()`), `x`, `y`. The networks are
+those of tests/device/core/test_mixed.py under the same names. PyTorch also rounds biases, and gradients of weights,
+which clnet keeps in float32.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from torch import nn
 
 STEPS, RATE, DTYPES = 10, 0.1, {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 NETWORKS = {
-    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 96), nn.GELU(), nn.LayerNorm(96), nn.Linear(96, 48), nn.ReLU(), nn.Linear(48, 10)),
-    "cnn": lambda: nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1), nn.Tanh(), nn.Flatten(),
+    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 96), nn.GELU(), nn.LayerNorm(96), nn.Linear(96, 48),
+                                 nn.ReLU(), nn.Linear(48, 10)),
+    "cnn": lambda: nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                                 nn.Conv2d(8, 16, 3, padding=1), nn.Tanh(), nn.Flatten(),
                                  nn.Linear(256, 10)),
 }
 
@@ -25,7 +29,8 @@ NETWORKS = {
 def main() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))
-    arrays = {"x": x.numpy(), "y": y.numpy().astype(np.int32), "source": np.array(f"torch {torch.__version__}, autocast")}
+    arrays = {"x": x.numpy(), "y": y.numpy().astype(np.int32),
+              "source": np.array(f"torch {torch.__version__}, autocast")}
     for name, make in NETWORKS.items():
         start = make().state_dict()
         arrays |= {f"{name}.{k}": v.numpy().copy() for k, v in enumerate(start.values())}

@@ -1,15 +1,17 @@
-"""Writes clnet/workbench/golden/op/<name>.npz: what an independent library (PyTorch, unless the rule says another) gives for the
+"""Writes clnet/workbench/evidence/golden/op/<name>.npz: what an independent library (PyTorch, unless the rule says
+another) gives for the
 examples of every op, in float64.
 
     python tests/golden/make_ops.py [name ...]       needs torch; the tests that read the files do not
 
 To add a rule: a function `(inputs, attributes) -> output or outputs` of torch tensors, under the op's name in RULES of
-`ops_<family>.py` beside this file; None means that nothing is known of this example. Where PyTorch has no counterpart, `@by("numpy")` (or
-"scipy", "python integers", see rules.py) says what was used, and the rule is given NumPy arrays. Calls that the op's own examples lack
-(ties, negative divisors, all 32 bits) go into MORE of the same file.
+`ops_<family>.py` beside this file; None means that nothing is known of this example. Where PyTorch has no counterpart,
+`@by("numpy")` (or "scipy", "python integers", see rules.py) says what was used, and the rule is given NumPy arrays.
+Calls that the op's own examples lack (ties, negative divisors, all 32 bits) go into MORE of the same file.
 
-A file holds for example k: `k.in.j`, `k.out.j`, `k.u` (cotangent of the first output), `k.grad.j` (gradients of ⟨u, output⟩ to the float inputs);
-the same for MORE under `more.k`, with `more.k.attrs` (JSON) and `more.k.call` (a function under clnet.ops; "": the op); and `source`.
+A file holds for example k: `k.in.j`, `k.out.j`, `k.u` (cotangent of the first output), `k.grad.j` (gradients of ⟨u,
+output⟩ to the float inputs); the same for MORE under `more.k`, with `more.k.attrs` (JSON) and `more.k.call` (a function
+under clnet.ops; "": the op); and `source`.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ import torch
 from files import said, write
 from rules import collect, source
 
-from clnet.op import OPS
-from clnet.workbench import golden, registry
-from clnet.workbench.cases import cases
+from clnet.core.op import OPS
+from clnet.workbench.evidence import golden, registry
+from clnet.workbench.evidence.cases import cases
 
 RULES, MORE = collect("ops"), collect("ops", "MORE")
 LARGEST = 3000  # elements of an example that is kept: the files are part of the repository and of the package
@@ -49,7 +51,8 @@ def example(rule: Any, inputs: list[Any], attrs: dict[str, Any], slopes: bool = 
     found = {f"in.{j}": a for j, a in enumerate(inputs)} | {f"out.{j}": t.detach().numpy() for j, t in enumerate(ys)}
     if ys[0].requires_grad and slopes:
         u = np.random.default_rng(11).standard_normal(tuple(ys[0].shape))
-        grads = torch.autograd.grad(ys[0], [t for t in leaves if t.requires_grad], torch.from_numpy(u), allow_unused=True, materialize_grads=True)
+        grads = torch.autograd.grad(ys[0], [t for t in leaves if t.requires_grad], torch.from_numpy(u),
+                                    allow_unused=True, materialize_grads=True)
         found |= {"u": u} | {f"grad.{j}": g.numpy() for j, g in enumerate(grads)}
     return found
 
@@ -72,7 +75,8 @@ def kept(subject: registry.Subject) -> dict[str, Any]:
         if sum(x.size for x in e.inputs) <= LARGEST:
             found |= {f"{k}.{n}": a for n, a in example(rule, e.inputs, attrs).items()}
     for k, more in enumerate(MORE.get(subject.name, [])):
-        found |= {f"more.{k}.{n}": a for n, a in example(more.rule or rule, more.inputs, more.attrs, more.slopes).items()}
+        found |= {f"more.{k}.{n}": a for n,
+                  a in example(more.rule or rule, more.inputs, more.attrs, more.slopes).items()}
         found |= {f"more.{k}.attrs": np.array(json.dumps(more.attrs)), f"more.{k}.call": np.array(more.call)}
     return found | {"source": source(rule)}
 

@@ -1,10 +1,12 @@
-"""Writes clnet/workbench/golden/optimizer/<name>.npz: 50 steps of every optimizer with fixed gradients, in float64, by an independent
+"""Writes clnet/workbench/evidence/golden/optimizer/<name>.npz: 50 steps of every optimizer with fixed gradients, in
+float64, by an independent
 library or transcription.
 
-    python tests/golden/make_optimizers.py [name ...]       torch, optax or only NumPy: rows of a library that is not there stay as they are
+    python tests/golden/make_optimizers.py [name ...]       torch, optax or only NumPy: rows of a library that is not
+    there stay as they are
 
-A file holds `start.j` (parameters), `grad.j` (50, …) (their gradients), and for variant k `k.fields` (JSON) and `k.path.j` (the
-parameters after steps 1, 2, 5 and 50), and `source`.
+A file holds `start.j` (parameters), `grad.j` (50, …) (their gradients), and for variant k `k.fields` (JSON) and
+`k.path.j` (the parameters after steps 1, 2, 5 and 50), and `source`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 from files import said, write
 
-from clnet.workbench.golden import KEPT
+from clnet.workbench.evidence.golden import KEPT
 
 SHAPES, STEPS = ((3, 4), (5,)), max(KEPT)
 Arrays = list[Any]
@@ -64,7 +66,8 @@ def by_optax(make: Callable[[Any, dict[str, Any]], Any]) -> Path_:
         params = [jax.numpy.asarray(a, jax.numpy.float64) for a in starts]
         state, out = transformation.init(params), []
         for t in range(STEPS):
-            updates, state = transformation.update([jax.numpy.asarray(g[t], jax.numpy.float64) for g in grads], state, params)
+            updates, state = transformation.update([jax.numpy.asarray(g[t], jax.numpy.float64) for g in grads], state,
+                                                   params)
             params = optax.apply_updates(params, updates)
             out.append([np.asarray(p) for p in params])
         return out
@@ -80,19 +83,22 @@ def lamb(optax: Any, f: dict[str, Any]) -> Any:
     """optax.lamb, with biases left out of decay and trust ratio where `exclude_bias` says so."""
     f = {"lr": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "exclude_bias": True, **f}
     mask = matrices if f["exclude_bias"] else (lambda params: [True for _ in params])
-    return optax.chain(optax.scale_by_adam(f["b1"], f["b2"], f["eps"]), optax.add_decayed_weights(f["weight_decay"], mask),
+    return optax.chain(optax.scale_by_adam(f["b1"], f["b2"], f["eps"]),
+                       optax.add_decayed_weights(f["weight_decay"], mask),
                        optax.masked(optax.scale_by_trust_ratio(), mask), optax.scale_by_learning_rate(f["lr"]))
 
 
 def lars(optax: Any, f: dict[str, Any]) -> Any:
     """optax.lars adds the decay to g before the norm and no ε after it: the same rule only without both."""
     mask = matrices if f.get("exclude_bias", True) else True
-    return optax.lars(f["lr"], f["weight_decay"], mask, f.get("trust_coefficient", 0.001), 0.0, mask, f.get("momentum", 0.9), f.get("nesterov", False))
+    return optax.lars(f["lr"], f["weight_decay"], mask, f.get("trust_coefficient", 0.001), 0.0, mask,
+                      f.get("momentum", 0.9), f.get("nesterov", False))
 
 
 # --- NumPy: the papers' formulas, written down a second time
 def by_numpy(rule: Callable[..., None]) -> Path_:
-    """rule(fields, w, g, state, t) changes the parameter w of one tensor in place; state is a dict that begins empty."""
+    """rule(fields, w, g, state, t) changes the parameter w of one tensor in place; state is a dict that begins empty.
+    """
 
     def path(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[Arrays]:
         ws, states, out = [np.array(a, np.float64) for a in starts], [{} for _ in starts], []
@@ -127,7 +133,8 @@ def proximal(f: dict[str, Any], w: Any, g: Any, s: dict[str, Any], t: int) -> No
     def shrunk(k: float) -> Any:
         return np.where(z > k, z - k, np.where(z < -k, z + k, 0.0))
 
-    maps = {"l1": lambda: shrunk(k), "l2": lambda: z / (1 + k), "elasticnet": lambda: shrunk(k * ratio) / (1 + k * (1 - ratio)),
+    maps = {"l1": lambda: shrunk(k), "l2": lambda: z / (1 + k),
+            "elasticnet": lambda: shrunk(k * ratio) / (1 + k * (1 - ratio)),
             "nonneg": lambda: np.maximum(z, 0), "box": lambda: np.clip(z, *f.get("bounds", (-1.0, 1.0)))}
     x = maps[kind]()
     if not f.get("accelerated", False):
@@ -140,7 +147,8 @@ def proximal(f: dict[str, Any], w: Any, g: Any, s: dict[str, Any], t: int) -> No
 
 def lars_by_hand(f: dict[str, Any], w: Any, g: Any, s: dict[str, Any], t: int) -> None:
     """You, Gitman, Ginsburg 2017, algorithm 1; a tensor with one axis is a bias, which has neither ratio nor decay."""
-    f = {"lr": 0.3, "momentum": 0.9, "weight_decay": 1e-4, "trust_coefficient": 0.001, "eps": 1e-8, "nesterov": False, **f}
+    f = {"lr": 0.3, "momentum": 0.9, "weight_decay": 1e-4, "trust_coefficient": 0.001, "eps": 1e-8, "nesterov": False,
+         **f}
     decay, ratio = (0.0, 1.0) if w.ndim == 1 else (f["weight_decay"], 1.0)
     nw, ng = np.linalg.norm(w), np.linalg.norm(g)
     if w.ndim > 1 and nw and ng:
@@ -151,7 +159,9 @@ def lars_by_hand(f: dict[str, Any], w: Any, g: Any, s: dict[str, Any], t: int) -
 
 
 def adam8bit(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[Arrays]:
-    """Adam whose moments pass through 8-bit codes per block of the flat vector after every step: codes found by search in their table."""
+    """Adam whose moments pass through 8-bit codes per block of the flat vector after every step: codes found by search
+    in their table.
+    """
     f = {"lr": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "block": 2048, **fields}
     codes_m = np.array([np.sign(c) * (c / 127) ** 2 for c in range(-127, 128)])
     codes_v = np.array([(c / 255) ** 4 for c in range(1, 256)])
@@ -168,7 +178,10 @@ def adam8bit(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[
             for x, codes, edges in ((m, codes_m, edges_m), (v, codes_v, edges_v)):
                 top = np.abs(x[part]).max()
                 margin = np.abs(x[part][:, None] / top / edges - 1).min()
-                assert margin > 2e-6, f"step {t}: a value lies on the edge between two codes; float32 may fall on either side; take another seed"
+                assert margin > 2e-6, (
+                    f"step {t}: a value lies on the edge between two codes; float32 may fall on either side; take "
+                    f"another seed"
+                )
                 x[part] = codes[np.searchsorted(edges, x[part] / top)] * top
         out.append([np.reshape(w[a:b], s.shape) for a, b, s in zip((0, 12), (12, 17), starts, strict=True)])
     return out
@@ -176,31 +189,44 @@ def adam8bit(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[
 
 # name: (library, path, variants of fields)
 ROWS: list[tuple[str, str, Path_, list[dict[str, Any]]]] = [
-    ("SGD", "torch", by_torch("SGD"), [{"lr": 0.05}, {"lr": 0.05, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.02},
-                                       {"lr": 0.05, "momentum": 0.8, "nesterov": True}, {"lr": 0.05, "maximize": True}]),
+    ("SGD", "torch", by_torch("SGD"),
+     [{"lr": 0.05}, {"lr": 0.05, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.02},
+                                       {"lr": 0.05, "momentum": 0.8, "nesterov": True},
+      {"lr": 0.05, "maximize": True}]),
     ("GradientDescent", "torch", by_torch("SGD"), [{"lr": 0.02}]),
     ("MiniBatchGradientDescent", "torch", by_torch("SGD"), [{"lr": 0.03}]),
     ("Momentum", "torch", by_torch("SGD", momentum=0.9), [{"lr": 0.01}]),
     ("NAG", "torch", by_torch("SGD", momentum=0.9, nesterov=True), [{"lr": 0.01}]),
     ("ASGD", "torch", by_torch("ASGD"), [{"lr": 0.05}, {"lr": 0.05, "lambd": 0.1, "alpha": 0.5, "t0": 3.0}]),
-    ("Adam", "torch", by_torch("Adam"), [{"lr": 0.01}, {"lr": 0.02, "b1": 0.8, "b2": 0.95, "eps": 1e-6, "weight_decay": 0.1}, {"lr": 0.01, "amsgrad": True}]),
+    ("Adam", "torch", by_torch("Adam"),
+     [{"lr": 0.01}, {"lr": 0.02, "b1": 0.8, "b2": 0.95, "eps": 1e-6, "weight_decay": 0.1},
+      {"lr": 0.01, "amsgrad": True}]),
     ("AdamW", "torch", by_torch("AdamW"), [{"lr": 0.01}, {"lr": 0.02, "weight_decay": 0.3, "b2": 0.99}]),
     ("AMSGrad", "torch", by_torch("Adam", amsgrad=True), [{"lr": 0.001}]),
     ("AdaMax", "torch", by_torch("Adamax"), [{"lr": 0.002}, {"lr": 0.02, "b1": 0.8, "b2": 0.9}]),
     ("Nadam", "torch", by_torch("NAdam"), [{"lr": 0.002}, {"lr": 0.02, "b1": 0.8, "b2": 0.95, "momentum_decay": 0.1}]),
     ("RAdam", "torch", by_torch("RAdam"), [{"lr": 0.01}, {"lr": 0.01, "b2": 0.9}]),
-    ("RMSprop", "torch", by_torch("RMSprop"), [{"lr": 0.01}, {"lr": 0.01, "momentum": 0.7, "centered": True, "weight_decay": 0.05, "alpha": 0.9}]),
-    ("Adagrad", "torch", by_torch("Adagrad"), [{"lr": 0.05}, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator": 0.2, "weight_decay": 0.05}]),
-    ("AdaDelta", "torch", by_torch("Adadelta", rho=0.95), [{"lr": 1.0}, {"lr": 0.5, "rho": 0.9, "eps": 1e-5, "weight_decay": 0.1}]),
+    ("RMSprop", "torch", by_torch("RMSprop"),
+     [{"lr": 0.01}, {"lr": 0.01, "momentum": 0.7, "centered": True, "weight_decay": 0.05, "alpha": 0.9}]),
+    ("Adagrad", "torch", by_torch("Adagrad"),
+     [{"lr": 0.05}, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator": 0.2, "weight_decay": 0.05}]),
+    ("AdaDelta", "torch", by_torch("Adadelta", rho=0.95),
+     [{"lr": 1.0}, {"lr": 0.5, "rho": 0.9, "eps": 1e-5, "weight_decay": 0.1}]),
     ("Rprop", "torch", by_torch("Rprop"), [{"lr": 0.01}, {"lr": 0.02, "etas": [0.6, 1.4], "step_sizes": [1e-3, 0.05]}]),
-    ("Lion", "optax", by_optax(lambda optax, f: optax.lion(f["lr"], f.get("b1", 0.9), f.get("b2", 0.99), weight_decay=f.get("weight_decay", 0.0))),
+    ("Lion", "optax",
+     by_optax(lambda optax, f: optax.lion(f["lr"], f.get("b1", 0.9), f.get("b2", 0.99),
+                                          weight_decay=f.get("weight_decay", 0.0))),
      [{"lr": 0.001}, {"lr": 0.01, "b1": 0.8, "b2": 0.95, "weight_decay": 0.1}]),
-    ("LAMB", "optax", by_optax(lamb), [{"lr": 0.01}, {"lr": 0.01, "exclude_bias": False, "weight_decay": 0.1, "b1": 0.8}]),
-    ("LARS", "numpy", by_numpy(lars_by_hand), [{"lr": 3.0}, {"lr": 1.0, "nesterov": True, "weight_decay": 0.1, "trust_coefficient": 0.01}]),
+    ("LAMB", "optax", by_optax(lamb),
+     [{"lr": 0.01}, {"lr": 0.01, "exclude_bias": False, "weight_decay": 0.1, "b1": 0.8}]),
+    ("LARS", "numpy", by_numpy(lars_by_hand),
+     [{"lr": 3.0}, {"lr": 1.0, "nesterov": True, "weight_decay": 0.1, "trust_coefficient": 0.01}]),
     ("FTRL", "numpy", by_numpy(ftrl), [{}, {"alpha": 0.1, "beta": 0.5, "l1": 0.3, "l2": 0.2, "warm_start": False}]),
     ("ProximalGradientDescent", "numpy", by_numpy(proximal), [
-        {"lr": 0.05}, {"lr": 0.05, "strength": 2.0, "accelerated": True}, {"lr": 0.05, "regularizer": "l2", "strength": 0.5},
-        {"lr": 0.05, "regularizer": "elasticnet", "strength": 1.0, "l1_ratio": 0.3}, {"lr": 0.05, "regularizer": "nonneg"},
+        {"lr": 0.05}, {"lr": 0.05, "strength": 2.0, "accelerated": True},
+        {"lr": 0.05, "regularizer": "l2", "strength": 0.5},
+        {"lr": 0.05, "regularizer": "elasticnet", "strength": 1.0, "l1_ratio": 0.3},
+        {"lr": 0.05, "regularizer": "nonneg"},
         {"lr": 0.05, "regularizer": "box", "bounds": [-0.5, 0.7]}]),
     ("Adam8bit", "numpy", adam8bit, [{"lr": 0.01}, {"lr": 0.02, "block": 8, "b2": 0.95}]),
 ]

@@ -1,4 +1,5 @@
-"""Attention's ops with their flat results: PyTorch's scaled dot-product attention, its log-sum-exp, and its walk back."""
+"""Attention's ops with their flat results: PyTorch's scaled dot-product attention, its log-sum-exp, and its walk back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def masked_attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: flo
     lse, wide = torch.logsumexp(s, -1), v.repeat_interleave(q.shape[1] // v.shape[1], 1)
     y = torch.where(torch.isneginf(lse)[..., None], 0.0, torch.nan_to_num(torch.softmax(s, -1)) @ wide)
     with sdpa_kernel(SDPBackend.MATH):
-        theirs = F.scaled_dot_product_attention(q, k, v, torch.where(torch.isneginf(s), -torch.inf, s - s + _bias(s, mask)), scale=scale, enable_gqa=True)
+        theirs = F.scaled_dot_product_attention(q, k, v,
+                                                torch.where(torch.isneginf(s), -torch.inf, s - s + _bias(s, mask)),
+                                                scale=scale, enable_gqa=True)
     assert torch.allclose(y, torch.nan_to_num(theirs), rtol=0, atol=1e-12)
     return _flat(y, lse[..., None])
 
@@ -44,7 +47,8 @@ def attention(q: Any, k: Any, v: Any, causal: bool, scale: float) -> Any:
     return masked_attention(q, k, v, None, causal, scale)
 
 
-def masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
+def masked_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool,
+                              scale: float) -> Any:
     """By definition, for whatever lse (N, T, H) and δ are given; `walked_back` holds it to PyTorch's own walk back."""
     group = q.shape[1] // k.shape[1]
     p = torch.exp(_scores(q, k, mask, causal, scale) - lse.mT[..., None])
@@ -61,14 +65,17 @@ def attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, cau
 
 
 def walked_back(causal: bool, masked: bool) -> More:
-    """A call with the lse and δ of a forward pass, where PyTorch's differentiation of its own attention gives the same."""
+    """A call with the lse and δ of a forward pass, where PyTorch's differentiation of its own attention gives the same.
+    """
     rng = np.random.default_rng(7)
-    q, k, v = (torch.from_numpy(rng.uniform(-1, 1, s).astype(np.float32)).double().requires_grad_() for s in ((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8)))
+    q, k, v = (torch.from_numpy(rng.uniform(-1, 1, s).astype(np.float32)).double().requires_grad_()
+               for s in ((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8)))
     g = torch.from_numpy(rng.uniform(-1, 1, (2, 4, 3, 8)).astype(np.float32)).double()
     mask = torch.from_numpy(rng.uniform(-1, 1, (2, 4, 3, 5)).astype(np.float32)).double() if masked else None
     scale = 1 / math.sqrt(8)
     with sdpa_kernel(SDPBackend.MATH):
-        bias = torch.zeros(3, 5).double().masked_fill(~torch.ones(3, 5, dtype=torch.bool).tril(2), -torch.inf) if causal else torch.zeros(3, 5).double()
+        bias = torch.zeros(3, 5).double().masked_fill(~torch.ones(3, 5, dtype=torch.bool).tril(2),
+                                                      -torch.inf) if causal else torch.zeros(3, 5).double()
         y = F.scaled_dot_product_attention(q, k, v, bias if mask is None else bias + mask, scale=scale, enable_gqa=True)
     slopes = torch.autograd.grad(y, (q, k, v), g)
     lse, delta = torch.logsumexp(_scores(q, k, mask, causal, scale), -1).mT, (g * y).sum(-1).mT
@@ -80,4 +87,5 @@ def walked_back(causal: bool, masked: bool) -> More:
 
 RULES = {"attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
          "masked_attention_gradient": masked_attention_gradient}
-MORE = {"attention_gradient": [walked_back(False, False), walked_back(True, False)], "masked_attention_gradient": [walked_back(True, True)]}
+MORE = {"attention_gradient": [walked_back(False, False), walked_back(True, False)],
+        "masked_attention_gradient": [walked_back(True, True)]}

@@ -1,4 +1,5 @@
-"""Connectionist temporal classification: the recursion over the extended target in PyTorch, held to F.ctc_loss; gradients by its own walk back.
+"""Connectionist temporal classification: the recursion over the extended target in PyTorch, held to F.ctc_loss;
+gradients by its own walk back.
 
 PyTorch's own gradient of F.ctc_loss is that by the logits (it adds e^x), whatever the input is.
 """
@@ -19,12 +20,15 @@ def _one(lp: Any, y: list[int], blank: int) -> Any:
     alpha = [lp[0, s] if k < 2 else lp.new_tensor(NEVER) for k, s in enumerate(states)]
     for row in lp[1:]:
         before = alpha
-        alpha = [torch.logsumexp(torch.stack(_reaching(before, k, s != blank and s != states[k - 2])), 0) + row[s] for k, s in enumerate(states)]
+        alpha = [torch.logsumexp(torch.stack(_reaching(before, k, s != blank and s != states[k - 2])), 0) + row[s]
+                 for k, s in enumerate(states)]
     return -torch.logsumexp(torch.stack(alpha[-2:]), 0)
 
 
 def _reaching(alpha: list[Any], k: int, skips: bool) -> list[Any]:
-    """The states of the frame before from which state k is reached: itself, the one before, and over a blank the label before that."""
+    """The states of the frame before from which state k is reached: itself, the one before, and over a blank the label
+    before that.
+    """
     return [alpha[k], *alpha[max(k - 1, 0) : k], *(alpha[k - 2 : k - 1] if k > 1 and skips else [])]
 
 

@@ -34,25 +34,32 @@ def grid_sample(x: Any, grid: Any, padding: str, align_corners: bool) -> Any:
 
 
 def deform_conv(x: Any, offset: Any, mask: Any, weight: Any, stride: Any, low: Any, dilation: Any, size: Any) -> Any:
-    """PyTorch's grid_sample tap by tap and offset group by offset group, then the product with the weight group by group."""
+    """PyTorch's grid_sample tap by tap and offset group by offset group, then the product with the weight group by
+    group.
+    """
     taps, (height, width) = [divmod(k, weight.shape[3]) for k in range(weight.shape[2] * weight.shape[3])], x.shape[2:]
     count, groups = mask.shape[1] // len(taps), x.shape[1] // weight.shape[1]
-    base = torch.meshgrid(*(torch.arange(p).double() * s - a for p, s, a in zip(size, stride, low, strict=True)), indexing="ij")
+    base = torch.meshgrid(*(torch.arange(p).double() * s - a for p, s, a in zip(size, stride, low, strict=True)),
+                          indexing="ij")
     columns = []
     for g, part in enumerate(x.chunk(count, 1)):
         sampled = []
         for k, (i, j) in enumerate(taps):
             at = g * len(taps) + k
-            down, across = base[0] + i * dilation[0] + offset[:, 2 * at], base[1] + j * dilation[1] + offset[:, 2 * at + 1]
+            down, across = base[0] + i * dilation[0] + offset[:, 2 * at], base[1] + j * dilation[1] + offset[
+                :, 2 * at + 1]
             points = torch.stack([2 * across / (width - 1) - 1, 2 * down / (height - 1) - 1], -1)
             sampled.append(F.grid_sample(part, points, align_corners=True) * mask[:, at : at + 1])
         columns.append(torch.stack(sampled, 2))
     table = torch.cat(columns, 1).reshape(len(x), groups, weight.shape[1], len(taps), *size)
-    return torch.einsum("ngckpq,gock->ngopq", table, weight.reshape(groups, -1, weight.shape[1], len(taps))).flatten(1, 2)
+    return torch.einsum("ngckpq,gock->ngopq", table, weight.reshape(groups, -1, weight.shape[1], len(taps))).flatten(
+        1, 2)
 
 
 RULES = {
-    "resample": resample, "resample_adjoint": resample_adjoint, "affine_grid": affine_grid, "grid_sample": grid_sample, "deform_conv": deform_conv,
-    "pixel_shuffle": lambda x, factor: F.pixel_shuffle(x, factor), "adaptive_avg_pool": lambda x, size: F.adaptive_avg_pool2d(x, size),
+    "resample": resample, "resample_adjoint": resample_adjoint, "affine_grid": affine_grid, "grid_sample": grid_sample,
+    "deform_conv": deform_conv,
+    "pixel_shuffle": lambda x, factor: F.pixel_shuffle(x, factor),
+    "adaptive_avg_pool": lambda x, size: F.adaptive_avg_pool2d(x, size),
     "resize": lambda x, size, mode: F.interpolate(x, tuple(size), mode={"linear": "bilinear"}.get(mode, mode)),
 }

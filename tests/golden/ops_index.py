@@ -33,7 +33,8 @@ def scatter_add(source: Any, index: Any, rows: int) -> Any:
 def scatter_argmax(source: Any, index: Any, rows: int) -> Any:
     """PyTorch's maximum of each row; the first edge that has it."""
     ok, i = _inside(index, rows)
-    top = torch.full((source.shape[0], rows, source.shape[2]), -math.inf, dtype=source.dtype).index_reduce(1, i, source[:, ok].detach(), "amax")
+    top = torch.full((source.shape[0], rows, source.shape[2]), -math.inf,
+                     dtype=source.dtype).index_reduce(1, i, source[:, ok].detach(), "amax")
     found = torch.full(top.shape, -1)
     for e in reversed(range(len(index))):
         inside, row = _inside(index[e : e + 1], rows)
@@ -45,7 +46,8 @@ def scatter_argmax(source: Any, index: Any, rows: int) -> Any:
 
 def _index_reduce(mode: str) -> Any:
     def rule(source: Any, index: Any, v: int) -> Any:
-        return torch.zeros(v, *source.shape[1:], dtype=source.dtype).index_reduce(0, index.long(), source, mode, include_self=False)
+        return torch.zeros(v, *source.shape[1:], dtype=source.dtype).index_reduce(
+            0, index.long(), source, mode, include_self=False)
     return rule
 
 
@@ -65,8 +67,10 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
 
 
 RULES = {
-    "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax, "scatter_mean": _index_reduce("mean"),
-    "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul, "sparse_places": lambda g, row, x, column: (g @ x.T)[row.long(), column.long()],
+    "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax,
+    "scatter_mean": _index_reduce("mean"),
+    "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul,
+    "sparse_places": lambda g, row, x, column: (g @ x.T)[row.long(), column.long()],
     "philox": philox, "bernoulli": bernoulli,
 }
 
@@ -81,16 +85,20 @@ FAR = np.array([0, 7, -5, 4, -9, 4], np.int64)  # from the end, outside on both 
 TIED = np.array([[[2], [5], [5], [-1], [5], [-3]]], np.float32)
 LINE = np.array([1, -1, 0, 1, 3, 3], np.int32)
 MORE = {
-    "gather": [More([draw(2, 5, 3), FAR], dict(fill="nan"), slopes=False), More([draw(2, 5, 3), FAR], dict(fill="zero")),
-               More([draw(3, 4, 2), np.array([[3, 0], [1, -1]])], dict(axis=1), "index.gather", lambda x, i, axis: x[:, i]),
+    "gather": [More([draw(2, 5, 3), FAR], dict(fill="nan"), slopes=False),
+               More([draw(2, 5, 3), FAR], dict(fill="zero")),
+               More([draw(3, 4, 2), np.array([[3, 0], [1, -1]])], dict(axis=1), "index.gather",
+                    lambda x, i, axis: x[:, i]),
                More([draw(3, 5), np.array([[4, 0], [1, 1], [2, 3]])], dict(axis=1), "index.take_along_axis",
                     lambda x, i, axis: torch.take_along_dim(x, i, axis))],
-    "scatter_add": [More([draw(2, 6, 3), FAR], dict(rows=5)), More([draw(6, 3), np.abs(LINE)], dict(v=6), "index.scatter_add",
+    "scatter_add": [More([draw(2, 6, 3), FAR], dict(rows=5)),
+                    More([draw(6, 3), np.abs(LINE)], dict(v=6), "index.scatter_add",
                     lambda s, i, v: torch.zeros(v, 3).double().index_add(0, i, s))],
     "scatter_argmax": [More([TIED, LINE], dict(rows=5))],
     "scatter_mean": [More([draw(6, 3), np.abs(LINE)], dict(v=5))],
     "scatter_max": [More([draw(6, 3), np.abs(LINE)], dict(v=5)), More([-np.abs(draw(6, 3)), np.abs(LINE)], dict(v=5))],
-    "arange": [More([LINE], dict(classes=5), "index.one_hot", lambda i, classes: torch.eye(classes).double()[np.abs(i)] * (i >= 0).numpy()[:, None])],
+    "arange": [More([LINE], dict(classes=5), "index.one_hot",
+                    lambda i, classes: torch.eye(classes).double()[np.abs(i)] * (i >= 0).numpy()[:, None])],
     "philox": [More([], dict(key=0xA4093822299F31D0, counter=0xFFFFFFFF, n=1001))],
     "bernoulli": [More([], dict(p=0.125, shape=(40, 25), key=2**40 + 3, counter=9))],
 }

@@ -1,4 +1,6 @@
-"""Loops over time: PyTorch's cells step by step, their gates by definition; gradients by PyTorch's walk back through them."""
+"""Loops over time: PyTorch's cells step by step, their gates by definition; gradients by PyTorch's walk back through
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def step(cell: str, xp: Any, hp: Any, state: list[Any]) -> list[Any]:
 
 def agree(cell: str, slots: list[Any], xp: Any, state: list[Any], w: Any, b: Any) -> None:
     """PyTorch's own cell hands on the same state."""
-    given = (xp, tuple(state) if cell == "lstm" else state[0], torch.eye(xp.shape[-1]).double(), w, torch.zeros_like(b), b)
+    given = (xp, tuple(state) if cell == "lstm" else state[0], torch.eye(xp.shape[-1]).double(), w, torch.zeros_like(b),
+             b)
     own = getattr(torch, {"tanh": "rnn_tanh_cell", "relu": "rnn_relu_cell"}.get(cell, f"{cell}_cell"))(*given)
     for mine, theirs in zip(slots, own if cell == "lstm" else (own,), strict=False):
         assert torch.allclose(mine, theirs, rtol=0, atol=1e-14)
@@ -49,7 +52,9 @@ def recurrence(xp: Any, state: Any, w: Any, b: Any, cell: str, reverse: bool) ->
 
 
 def through_time(cell: str, reverse: bool, slots: int) -> More:
-    """A forward pass and what the walk back finds at every step: ∂/∂hp, for GRU ∂/∂xpₙ, and the last state's share that is not hp's."""
+    """A forward pass and what the walk back finds at every step: ∂/∂hp, for GRU ∂/∂xpₙ, and the last state's share that
+    is not hp's.
+    """
     rng, gates = np.random.default_rng(len(cell)), {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}[cell]
     t, b, h = 4, 2, 5
     xp, state, w, g = (torch.from_numpy(rng.uniform(-1, 1, s).astype(np.float32)).double().requires_grad_()
@@ -62,15 +67,20 @@ def through_time(cell: str, reverse: bool, slots: int) -> More:
         before = found[n][: STATES[cell]]
     rows = []
     for n in range(t):
-        own, hp, *states = torch.autograd.grad(total, at[n], retain_graph=True, allow_unused=True, materialize_grads=True)
-        rows.append(torch.cat([hp, *([own[:, -h:]] if cell == "gru" else []), *([states[-1]] if cell in ("gru", "lstm") else [])], -1))
+        own, hp, *states = torch.autograd.grad(total, at[n], retain_graph=True, allow_unused=True,
+                                               materialize_grads=True)
+        rows.append(torch.cat([hp, *([own[:, -h:]] if cell == "gru" else []),
+                               *([states[-1]] if cell in ("gru", "lstm") else [])], -1))
     y = torch.stack([torch.stack([found[n][s] for n in range(t)]) for s in range(len(found[0]))])
-    return More([a.detach().numpy() for a in (g, y, state, w)], dict(cell=cell, reverse=reverse), rule=lambda *a, **k: torch.stack(rows).detach(), slopes=False)
+    return More([a.detach().numpy() for a in (g, y, state, w)], dict(cell=cell, reverse=reverse),
+                rule=lambda *a, **k: torch.stack(rows).detach(), slopes=False)
 
 
 RULES = {
     "recurrence": recurrence,
     "recurrence_gradient": lambda *a, **k: None,  # its own examples have slots of no forward pass
 }
-MORE = {"recurrence_gradient": [through_time("tanh", False, 1), through_time("relu", True, 1), through_time("lstm", True, 2),
-                                through_time("lstm", False, 6), through_time("gru", True, 1), through_time("gru", False, 5)]}
+MORE = {"recurrence_gradient": [through_time("tanh", False, 1), through_time("relu", True, 1),
+                                through_time("lstm", True, 2),
+                                through_time("lstm", False, 6), through_time("gru", True, 1),
+                                through_time("gru", False, 5)]}

@@ -1,4 +1,6 @@
-"""Reductions, products, softmax, normalisation, losses and their gradients, cells: each (inputs, attributes) -> output or outputs."""
+"""Reductions, products, softmax, normalisation, losses and their gradients, cells: each (inputs, attributes) -> output
+or outputs.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def rms_norm_parameter_gradient(g: Any, x: Any, eps: float) -> Any:
 def standardize(x: Any, axes: Any, eps: float) -> Any:
     """Layer normalisation of the axes moved to the end."""
     moved = torch.movedim(x, tuple(axes), tuple(range(-len(axes), 0)))
-    return torch.movedim(F.layer_norm(moved, moved.shape[-len(axes) :], eps=eps), tuple(range(-len(axes), 0)), tuple(axes))
+    return torch.movedim(F.layer_norm(moved, moved.shape[-len(axes) :], eps=eps), tuple(range(-len(axes), 0)),
+                         tuple(axes))
 
 
 def standardize_gradient(g: Any, x: Any, axes: Any, eps: float) -> Any:
@@ -63,7 +66,8 @@ def batch_norm_train(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
 
 # --- losses: classes on the last axis
 def cross_entropy(x: Any, labels: Any, smoothing: float, ignore_index: int) -> Any:
-    y = F.cross_entropy(x.reshape(-1, x.shape[-1]), labels.long().reshape(-1), ignore_index=ignore_index, label_smoothing=smoothing, reduction="none")
+    y = F.cross_entropy(x.reshape(-1, x.shape[-1]), labels.long().reshape(-1), ignore_index=ignore_index,
+                        label_smoothing=smoothing, reduction="none")
     return y.reshape(labels.shape)
 
 
@@ -72,12 +76,14 @@ def cross_entropy_slope(x: Any, labels: Any, **attrs: Any) -> Any:
 
 
 def soft_cross_entropy(x: Any, q: Any) -> Any:
-    return F.cross_entropy(x.reshape(-1, x.shape[-1]), q.reshape(-1, x.shape[-1]), reduction="none").reshape(x.shape[:-1])
+    return F.cross_entropy(x.reshape(-1, x.shape[-1]), q.reshape(-1, x.shape[-1]),
+                           reduction="none").reshape(x.shape[:-1])
 
 
 def gru_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None) -> Any:
     """The input is projected already: PyTorch's own projection is the identity."""
-    return torch.gru_cell(xp, h, torch.eye(xp.shape[-1]).double(), w_hh, None if b_hh is None else torch.zeros_like(b_hh), b_hh)
+    return torch.gru_cell(xp, h, torch.eye(xp.shape[-1]).double(), w_hh, None if b_hh is None
+                          else torch.zeros_like(b_hh), b_hh)
 
 
 def rnn_cell(xp: Any, h: Any, w_hh: Any, b_hh: Any = None, nonlinearity: str = "tanh") -> Any:
@@ -102,19 +108,23 @@ def prod_gradient(g: Any, x: Any, axes: Any) -> Any:
 RULES = {
     "prod_gradient": prod_gradient,
     "sum": lambda x, axes: torch.sum(x, tuple(axes), keepdim=True), "max": _single(lambda x, a: torch.max(x, a).values),
-    "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax), "argmin": _single(torch.argmin),
+    "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax),
+    "argmin": _single(torch.argmin),
     "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
     "var": lambda x, axes: torch.var(x, tuple(axes), correction=0), "matmul": torch.matmul, "linear": F.linear,
     "softmax": lambda x, axis: F.softmax(x, axis), "log_softmax": lambda x, axis: F.log_softmax(x, axis),
     "softmax_gradient": lambda g, y, axis: aten._softmax_backward_data(g, y, axis, torch.float64),
     "log_softmax_gradient": lambda g, y, axis: aten._log_softmax_backward_data(g, y, axis, torch.float64),
-    "layer_norm": lambda x, g, b, eps: F.layer_norm(x, x.shape[-1:], g, b, eps), "layer_norm_gradient": layer_norm_gradient,
-    "layer_norm_parameter_gradient": layer_norm_parameter_gradient, "rms_norm": lambda x, g, eps: F.rms_norm(x, x.shape[-1:], g, eps),
+    "layer_norm": lambda x, g, b, eps: F.layer_norm(x, x.shape[-1:], g, b, eps),
+    "layer_norm_gradient": layer_norm_gradient,
+    "layer_norm_parameter_gradient": layer_norm_parameter_gradient,
+    "rms_norm": lambda x, g, eps: F.rms_norm(x, x.shape[-1:], g, eps),
     "rms_norm_gradient": rms_norm_gradient, "rms_norm_parameter_gradient": rms_norm_parameter_gradient,
     "standardize_affine": lambda x, gamma, beta, axes, eps: standardize(x, axes, eps) * gamma + beta,
     "standardize": standardize, "standardize_gradient": standardize_gradient, "batch_norm_train": batch_norm_train,
     "instance_norm": lambda x: F.instance_norm(x), "group_norm": lambda x, num_groups: F.group_norm(x, num_groups),
-    "cross_entropy": cross_entropy, "cross_entropy_slope": cross_entropy_slope, "soft_cross_entropy": soft_cross_entropy,
+    "cross_entropy": cross_entropy, "cross_entropy_slope": cross_entropy_slope,
+    "soft_cross_entropy": soft_cross_entropy,
     "gru_cell": gru_cell, "rnn_cell": rnn_cell, "lstm_cell": lstm_cell,
 }
 
@@ -129,7 +139,8 @@ TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
 MORE = {
     **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
     "prod": [More([np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
-    "prod_gradient": [More([np.float32([[1], [-2], [0.5]]), np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
+    "prod_gradient": [More([np.float32([[1], [-2], [0.5]]),
+                            np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
     "rnn_cell": [More([draw(3, 4), draw(3, 4), draw(4, 4), draw(4)], dict(nonlinearity="relu"), "scan.rnn_cell")],
     "gru_cell": [More([draw(3, 12), draw(3, 4), draw(12, 4), draw(12)], {}, "scan.gru_cell")],
 }

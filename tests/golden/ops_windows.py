@@ -1,4 +1,6 @@
-"""Views, convolution and pooling, and their gradients: each (inputs, attributes) -> output. Attributes are those of clnet's own ops."""
+"""Views, convolution and pooling, and their gradients: each (inputs, attributes) -> output. Attributes are those of
+clnet's own ops.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from rules import More, pulled
 
-CONV, TRANSPOSED, POOL = ({d: getattr(F, f"{n}{d}d") for d in (1, 2, 3)} for n in ("conv", "conv_transpose", "max_pool"))
+CONV, TRANSPOSED, POOL = ({d: getattr(F, f"{n}{d}d") for d in (1, 2, 3)}
+                          for n in ("conv", "conv_transpose", "max_pool"))
 
 
 def padded(x: Any, low: Any, high: Any, value: float = 0.0) -> Any:
@@ -59,7 +62,8 @@ def max_pool_index(x: Any, size: Any, stride: Any, low: Any, high: Any, dilation
     whole = [n + a + b for n, a, b in zip(x.shape[2:], low, high, strict=True)]
     at = np.unravel_index(flat, whole)
     corner = np.meshgrid(*(np.arange(p) * s for p, s in zip(flat.shape[2:], stride, strict=True)), indexing="ij")
-    return torch.from_numpy(np.ravel_multi_index([(h - c) // d for h, c, d in zip(at, corner, dilation, strict=True)], size))
+    return torch.from_numpy(np.ravel_multi_index([(h - c) // d for h, c, d in zip(at, corner, dilation, strict=True)],
+                                                 size))
 
 
 def max_pool_gradient(g: Any, index: Any, n: Any, size: Any, stride: Any, low: Any, high: Any, dilation: Any) -> Any:
@@ -67,7 +71,8 @@ def max_pool_gradient(g: Any, index: Any, n: Any, size: Any, stride: Any, low: A
     offset = np.unravel_index(index.numpy().astype(np.int64), size)
     corner = np.meshgrid(*(np.arange(p) * s for p, s in zip(index.shape[2:], stride, strict=True)), indexing="ij")
     flat = np.ravel_multi_index([c + k * d for c, k, d in zip(corner, offset, dilation, strict=True)], whole)
-    x = torch.zeros(*g.shape[:2], math.prod(whole), dtype=g.dtype).scatter_add(2, torch.from_numpy(flat).flatten(2), g.flatten(2))
+    x = torch.zeros(*g.shape[:2], math.prod(whole), dtype=g.dtype).scatter_add(
+        2, torch.from_numpy(flat).flatten(2), g.flatten(2))
     return cut(x.unflatten(2, whole), low, n)
 
 
@@ -116,7 +121,8 @@ def _taps(size: Any) -> list[tuple[Any, Any]]:
 def diagonal(x: Any, out: Any, stride: Any, dilation: Any) -> Any:
     """Offset k of every window of x[…, k]: a convolution with a one at k."""
     d, size = len(out), x.shape[-len(out) :]
-    found = [cut(CONV[d](x[(..., *k)].reshape(-1, 1, *x.shape[-2 * d : -d]), w, None, stride, 0, dilation), (0,) * d, out) for k, w in _taps(size)]
+    found = [cut(CONV[d](x[(..., *k)].reshape(-1, 1, *x.shape[-2 * d : -d]), w, None, stride, 0, dilation), (0,) * d,
+                 out) for k, w in _taps(size)]
     return torch.stack(found, -1).reshape(*x.shape[: -2 * d], *out, *size)
 
 
@@ -132,10 +138,14 @@ def spread(x: Any, n: Any, size: Any, stride: Any, dilation: Any) -> Any:
 
 RULES = {
     "after": lambda x, first: x.clone(), "checkpoint": lambda x, region: x.clone(),
-    "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, order: x.permute(*order), "expand": lambda x, shape: x.expand(shape),
-    "flip": lambda x, axes: x.flip(tuple(axes)), "crop": crop, "pad": pad, "concat": lambda *xs, axis: torch.cat(xs, axis), "windows": windows,
-    "diagonal": diagonal, "spread": spread, "conv": conv, "conv_data_gradient": conv_data_gradient, "conv_weight_gradient": conv_weight_gradient,
-    "conv_transpose": conv_transpose, "max_pool": max_pool, "max_pool_index": max_pool_index, "max_pool_gradient": max_pool_gradient,
+    "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, order: x.permute(*order),
+    "expand": lambda x, shape: x.expand(shape),
+    "flip": lambda x, axes: x.flip(tuple(axes)), "crop": crop, "pad": pad,
+    "concat": lambda *xs, axis: torch.cat(xs, axis), "windows": windows,
+    "diagonal": diagonal, "spread": spread, "conv": conv, "conv_data_gradient": conv_data_gradient,
+    "conv_weight_gradient": conv_weight_gradient,
+    "conv_transpose": conv_transpose, "max_pool": max_pool, "max_pool_index": max_pool_index,
+    "max_pool_gradient": max_pool_gradient,
     "sum_pool": sum_pool, "sum_pool_gradient": sum_pool_gradient, "avg_pool": lambda x, size: F.avg_pool2d(x, size),
 }
 
@@ -155,12 +165,17 @@ MORE = {
                   lambda x, w, b, stride, padding: F.conv2d(x, w, b, stride, padding)),
              More([draw(2, 4, 6, 7), draw(6, 2, 3, 3)], dict(dilation=2, groups=2), "conv.conv",
                   lambda x, w, dilation, groups: F.conv2d(x, w, None, 1, 0, dilation, groups))],
-    "conv_transpose": [More([draw(2, 3, 4, 5), draw(3, 4, 3, 3)], dict(stride=2, padding=1, output_padding=1), "conv.conv_transpose")],
-    "max_pool": [More([TIED], OVERLAP), More([HOLED], OVERLAP, slopes=False), More([draw(2, 3, 8, 7)], dict(size=(3, 3), stride=2, padding=1), "pool.max_pool",
+    "conv_transpose": [More([draw(2, 3, 4, 5), draw(3, 4, 3, 3)], dict(stride=2, padding=1, output_padding=1),
+                            "conv.conv_transpose")],
+    "max_pool": [More([TIED], OVERLAP), More([HOLED], OVERLAP, slopes=False),
+                 More([draw(2, 3, 8, 7)], dict(size=(3, 3), stride=2, padding=1), "pool.max_pool",
                  lambda x, size, stride, padding: F.max_pool2d(x, size, stride, padding))],
     "max_pool_index": [More([TIED], OVERLAP)],
     "avg_pool": [More([draw(2, 3, 7, 8)], dict(size=3, stride=2, padding=1, count_include_pad=False), "pool.avg_pool",
-                      lambda x, size, stride, padding, count_include_pad: F.avg_pool2d(x, size, stride, padding, count_include_pad=count_include_pad))],
-    "windows": [More([draw(2, 9)], dict(size=(3,), stride=(2,)), "view.windows", lambda x, size, stride: x.unfold(1, size[0], stride[0]))],
-    "pad": [More([draw(2, 3)], dict(low=(0, 2), high=(1, 0), value=0.75), "view.pad", lambda x, low, high, value: padded(x, low, high, value))],
+                      lambda x, size, stride, padding, count_include_pad: F.avg_pool2d(
+                          x, size, stride, padding, count_include_pad=count_include_pad))],
+    "windows": [More([draw(2, 9)], dict(size=(3,), stride=(2,)), "view.windows",
+                     lambda x, size, stride: x.unfold(1, size[0], stride[0]))],
+    "pad": [More([draw(2, 3)], dict(low=(0, 2), high=(1, 0), value=0.75), "view.pad",
+                 lambda x, low, high, value: padded(x, low, high, value))],
 }

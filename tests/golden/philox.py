@@ -25,13 +25,16 @@ def philox(counter: tuple[int, ...], key: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Draws:
-    """The successive draws of a layer (or of a key and a first counter): one counter a draw, one block number four words."""
+    """The successive draws of a layer (or of a key and a first counter): one counter a draw, one block number four
+    words.
+    """
 
     def __init__(self, key: Any, counter: int = 0) -> None:
         self.key, self.counter = tuple(int(w) for w in np.ravel(key)), counter
 
     def blocks(self, n: int) -> list[list[int]]:
-        """The four words of each of ⌈n / 4⌉ blocks, word by word: the first words of all blocks, then the second, ..."""
+        """The four words of each of ⌈n / 4⌉ blocks, word by word: the first words of all blocks, then the second, ...
+        """
         found = [philox((i, self.counter, 0, 0), self.key) for i in range(-(-n // 4))]
         self.counter += 1
         return [list(words) for words in zip(*found, strict=True)] if found else [[]] * 4

@@ -1,7 +1,8 @@
-"""What the makers of golden values share: where rules are found, which library a rule speaks for, activations, random draws.
+"""What the makers of golden values share: where rules are found, which library a rule speaks for, activations, random
+draws.
 
-A rule says by an independent library what clnet should give. Where PyTorch has no counterpart, `@by("scipy")` (or "numpy",
-"python integers", a paper) names what was used in its stead; it goes into the file's `source`.
+A rule says by an independent library what clnet should give. Where PyTorch has no counterpart, `@by("scipy")` (or
+"numpy", "python integers", a paper) names what was used in its stead; it goes into the file's `source`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ HERE = Path(__file__).resolve().parent
 VERSIONS = {"torch": torch.__version__.split("+")[0], "numpy": np.__version__, "scipy": scipy.__version__}
 ACT: dict[str | None, Callable[..., Any]] = {
     None: lambda x: x, "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": F.gelu, "silu": F.silu,
-    "leaky_relu": lambda x, slope=0.01: F.leaky_relu(x, slope), "softmax": lambda x, temperature=1.0: F.softmax(x / temperature, -1)}
+    "leaky_relu": lambda x, slope=0.01: F.leaky_relu(x, slope),
+    "softmax": lambda x, temperature=1.0: F.softmax(x / temperature, -1)}
 
 
 def by(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -58,9 +60,11 @@ def collect(prefix: str, table: str = "RULES") -> dict[str, Any]:
 
 @dataclass
 class More:
-    """A call beside the examples that an op has: what its draws do not meet (ties, negative divisors, full words), or a user's function.
+    """A call beside the examples that an op has: what its draws do not meet (ties, negative divisors, full words), or a
+    user's function.
 
-    call    "module.function" under clnet.ops with its own `attrs`, and `rule` what it should give; the op itself and its rule if left out
+    call    "module.function" under clnet.ops with its own `attrs`, and `rule` what it should give; the op itself and
+            its rule if left out
     slopes  whether gradients are kept: not at kinks, where each library has a convention of its own
     """
 

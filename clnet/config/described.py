@@ -1,0 +1,45 @@
+"""What `help` says of a configured class: its docstring, and behind it the arguments that its fields make."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from typing import Any
+
+from .calls import argument, default_of, extra
+
+WIDTH = 100  # columns
+SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "length ≥", "max_length": "length ≤"}
+
+
+class Described:
+    """Stands for the docstring of a class and writes its arguments behind it when somebody asks: a hundred classes are
+    imported for one that is read about.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text or ""
+
+    def __get__(self, instance: object, cls: type) -> str:
+        fields = sorted(dataclasses.fields(cls), key=lambda f: f.kw_only is True)  # type: ignore[arg-type]
+        rows = [(argument(f), _about(f)) for f in fields]
+        if not rows:
+            return self.text
+        wide = max(len(name) for name, _ in rows)
+        lines = [textwrap.fill(f"{name:<{wide}}   {about}", WIDTH, initial_indent=" " * 4,
+                               subsequent_indent=" " * (wide + 7), break_long_words=False, break_on_hyphens=False)
+                 for name, about in rows]
+        return "\n".join([inspect.cleandoc(self.text), "", "Arguments:", *lines])
+
+
+def _about(f: dataclasses.Field[Any]) -> str:
+    """`size of the last axis of the output (> 0, required)`"""
+    info, more = f.default, extra(f)
+    facts = [f"{sign} {value}" for m in getattr(info, "metadata", ()) for name, sign in SIGNS.items()
+             if (value := getattr(m, name, None)) is not None]
+    if options := more.get("options"):
+        facts.append(f"one of {', '.join(map(repr, options))}")
+    facts.append("required" if more.get("required") else "left out: the first call binds it" if more.get("bound")
+                 else f"default {default_of(f)!r}")
+    return f"{getattr(info, 'description', None) or ''} ({', '.join(facts)})".strip()

@@ -1,0 +1,273 @@
+"""Configuration that checks itself: the fields of a class are its constructor, repr, JSON,
+JSON schema and documentation.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import re
+import reprlib
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pydantic
+from pydantic.dataclasses import dataclass as checked
+
+from ..core.state import changed
+from ..errors import ConfigError
+from ..names import ending
+from ..names import guide as _guide
+from .calls import argument, check_call, default_of, extra, frozen, missing, sentence
+from .described import Described
+from .families import FAMILIES, family_of
+from .schema import of_class
+
+CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True,
+                             allow_inf_nan=False)
+LIMIT = 1 << 20  # characters; a longer JSON text is not a configuration
+DEPTH = 64  # levels; Python's stack ends at a few hundred
+
+
+def field(default: object = dataclasses.MISSING, *, doc: str, **bounds: Any) -> Any:
+    """A field with its documentation and pydantic's bounds (gt, ge, lt, le, min_length ...). No default: required."""
+    if default is dataclasses.MISSING:
+        return pydantic.Field(default=None, description=doc, json_schema_extra={"required": True}, **bounds)
+    return pydantic.Field(default=default, description=doc, **bounds)
+
+
+def positive(default: object = dataclasses.MISSING, *, doc: str) -> Any:
+    """A field that must be greater than zero."""
+    return field(default, doc=doc, gt=0)
+
+
+def fraction(default: object = dataclasses.MISSING, *, doc: str) -> Any:
+    """A field in [0, 1)."""
+    return field(default, doc=doc, ge=0, lt=1)
+
+
+def bound(*, doc: str) -> Any:
+    """A size in the input side of the signature: may be left out, then the first call or `model.build(shape)` binds it.
+    """
+    return pydantic.Field(default=None, description=doc, gt=0, json_schema_extra={"bound": True})
+
+
+def choice(default: object, options: tuple[Any, ...], *, doc: str) -> Any:
+    """A field that must be one of `options`."""
+    return pydantic.Field(default=default, description=doc, json_schema_extra={"options": list(options)})
+
+
+class Configured:
+    """Base of layers, losses, optimizers and schedules. A subclass lists typed fields; `registry` knows it by name."""
+
+    registry: ClassVar[dict[str, type[Any]]] = {}
+    families: ClassVar[list[type[Configured]]] = FAMILIES
+    spec_name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    _attributes: ClassVar[dict[str, str]] = {}  # argument of the constructor: attribute that keeps it
+    recorded: ClassVar[bool] = True  # whether fields are part of what is recorded; else they are asked at every step
+
+    if TYPE_CHECKING:  # the constructor is made from the fields
+
+        def __init__(self, *fields: Any, **named: Any) -> None: ...
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if Configured in cls.__bases__:
+            cls.registry = {}
+            FAMILIES.append(cls)
+        for name, none in (("aliases", ()), ("spec_name", "")):  # a variant must not answer to its base's names
+            if name not in cls.__dict__:
+                setattr(cls, name, none)
+        if "__init__" in cls.__dict__:
+            raise ConfigError(
+                f"{cls.__name__}: expected a class without __init__, which its fields make; "
+                "got one; write `size: int = positive(doc=...)` for each argument, "
+                f"and what the constructor did in {'setup(self, new)' if 'setup' in dir(cls) else 'validate(self)'}.")
+        checked(config=CONFIG, eq=False, repr=False)(cls)  # type: ignore[call-overload]
+        cls.__doc__ = Described(cls.__doc__)  # type: ignore[assignment]
+        cls._attributes = {argument(f): f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        build = cls.__init__
+
+        def init(self: Configured, *args: Any, **kwargs: Any) -> None:
+            try:
+                check_call(type(self), args, kwargs)
+                build(self, *map(frozen, args), **{k: frozen(v) for k, v in kwargs.items()})
+            except pydantic.ValidationError as error:
+                raise ConfigError(sentence(type(self), error)) from None
+            except RecursionError:
+                raise ConfigError(f"{type(self).__name__}: expected values nested at most {DEPTH} deep.") from None
+            vars(self)["_checked"] = True
+
+        init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
+        cls.__init__ = init  # type: ignore[method-assign]
+        if Configured not in cls.__bases__ and not cls.__name__.startswith("_"):
+            cls.registry[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        self.check_fields()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, bool):  # `layer.bias = False` means what it means in the constructor
+            name = self._attributes.get(name, name)
+        if name in type(self).__dataclass_fields__ and "_checked" in vars(self):  # type: ignore[attr-defined]
+            self._change(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def _change(self, name: str, value: object) -> None:
+        """Another value for a field, checked as the constructor checks it.
+        ConfigError where the old one is already built in.
+        """
+        who, value, fields, trial = type(self).__name__, frozen(value), copy.copy(self), copy.copy(self)
+        try:
+            type(self).__pydantic_validator__.validate_assignment(fields, name, value)  # type: ignore[attr-defined]
+        except pydantic.ValidationError as error:
+            raise ConfigError(sentence(type(self), error)) from None
+        vars(trial).pop("_checked")
+        setattr(trial, name, getattr(fields, name))
+        trial.check_fields()
+        if self.fixed(name):
+            raise ConfigError(
+                f"{who}: expected {name} to stay {getattr(self, name)!r}, which it was built with; "
+                f"got {value!r}; make another: {trial!r}.")
+        object.__setattr__(self, name, getattr(trial, name))
+        if self.recorded:
+            changed()
+
+    def fixed(self, name: str) -> bool:
+        """Whether the field can no longer change, because something was made of it."""
+        return False
+
+    def check_fields(self) -> None:
+        """Raises ConfigError where a required field is missing, a choice is none of the options, or `validate` says so.
+        """
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, options = getattr(self, f.name), extra(f).get("options")
+            if extra(f).get("required") and value is None:
+                raise missing(type(self), f)
+            if options is not None and value not in options:
+                near = ending(value, (o for o in options if isinstance(o, str))) if isinstance(value, str) else "."
+                raise ConfigError(
+                    f"{type(self).__name__}({argument(f)}={value!r}): "
+                    f"expected one of {', '.join(map(repr, options))}{near}")
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises ConfigError where fields that are right one by one do not fit together."""
+
+    def __repr__(self) -> str:
+        shown = [f"{argument(f)}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)  # type: ignore[arg-type]
+                 if getattr(self, f.name) != default_of(f)]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def config(self) -> dict[str, Any]:
+        """The configuration as JSON values: {"type": name, field: value, ...}, fields at their default left out."""
+        out: dict[str, Any] = {"type": type(self).__name__}
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if value != default_of(f):
+                out[argument(f)] = _plain(value)
+        return out
+
+    @classmethod
+    def from_config(cls, config: object, path: str = "$") -> Any:
+        """The object that `config()` described. ConfigError names the path and the field."""
+        if not isinstance(config, dict) or not isinstance(config.get("type"), str):
+            raise ConfigError(f"{path}: expected an object with a \"type\"; got {reprlib.repr(config)}.")
+        target = cls.lookup(config["type"], path)
+        values = {k: v for k, v in config.items() if k != "type"}
+        known = set(target._attributes)
+        for key in values:
+            if key not in known:
+                names = ", ".join(sorted(known)) or "it has none"
+                raise ConfigError(
+                    f"{path}.{key}: expected a field of {target.__name__} ({names}); got {key!r}{ending(key, known)}")
+        try:
+            return target(**{k: target.read_field(k, v, f"{path}.{k}") for k, v in values.items()})
+        except ConfigError as error:
+            if str(error).startswith(path):
+                raise
+            field_name = re.match(rf"{target.__name__}\((\w+)", str(error))
+            raise ConfigError(f"{path}{f'.{field_name[1]}' if field_name else ''}: {error}") from None
+
+    @classmethod
+    def read_field(cls, name: str, value: object, path: str) -> Any:
+        """A JSON value as the field wants it; nested configured objects are built."""
+        if path.count(".") + path.count("[") > DEPTH:
+            raise ConfigError(
+                f"{path[:40]}…: expected values nested at most {DEPTH} deep; got more; simplify the file.")
+        if isinstance(value, dict) and "type" in value:
+            # a layer's field may be an activation, an optimizer's a schedule
+            return Configured.from_config(value, path)
+        if isinstance(value, list):
+            return [cls.read_field(name, v, f"{path}[{i}]") for i, v in enumerate(value)]
+        return value
+
+    @classmethod
+    def lookup(cls, name: str, path: str = "$") -> type[Any]:
+        """The class registered under a name, an alias or a specification's name."""
+        known = cls.registry
+        if cls is Configured:
+            known = {k: v for family in FAMILIES for k, v in family.registry.items()}
+        for candidate in known.values():
+            if name in (candidate.__name__, candidate.spec_name, *candidate.aliases):
+                return candidate
+        family = family_of(cls)
+        kind = family.__name__ if family else "registered class"
+        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{ending(name, known)}")
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """JSON schema of the fields."""
+        return of_class(cls)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Configured):
+        return value.config()
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if callable(value):
+        raise ConfigError(
+            f"config: expected plain values; got the function {getattr(value, '__name__', value)!r}; "
+            "use a registered name to save it.")
+    return value
+
+
+def parse_json(text: str, who: str = "JSON") -> Any:
+    """JSON that a configuration may be: no duplicate keys, no NaN or infinity, at most LIMIT characters.
+    ConfigError otherwise.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({k for k, _ in pairs}) != len(pairs):
+            twice = next(k for i, (k, _) in enumerate(pairs) if k in [p for p, _ in pairs[:i]])
+            raise ConfigError(f"{who}: expected each key once; got {twice!r} twice in one object.")
+        return dict(pairs)
+
+    def refuse(word: str) -> Any:
+        raise ConfigError(f"{who}: expected finite numbers; got {word}.")
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits)
+
+    if not isinstance(text, str):
+        raise ConfigError(f"{who}: expected JSON text; got {type(text).__name__}; Layer.from_config takes a dict.")
+    if len(text) > LIMIT:
+        raise ConfigError(f"{who}: expected at most {LIMIT} characters; got {len(text)}.")
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=number)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"{who}: expected valid JSON; got an error: {error}.") from None
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{who}: expected numbers of sensible length; got: {error}.") from None
+
+
+_guide(__name__)

@@ -1,0 +1,218 @@
+"""What people have in hand, as arrays: frames, series, tensors of other libraries, lists.
+What cannot be one is refused with the way to one.
+
+No other library is imported: its things are known by what they can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import DataError
+
+Array = np.ndarray[Any, Any]
+KINDS = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers",
+         "V": "records"}
+MEND = {"O": "convert them first: np.array(list, float)",
+        "U": "number them first: names, y = np.unique(labels, return_inverse=True)",
+        "S": "number them first: names, y = np.unique(labels, return_inverse=True)",
+        "M": "turn them into numbers first: (t - t[0]) / np.timedelta64(1, 's')",
+        "m": "turn them into numbers first: t / np.timedelta64(1, 's')",
+        "c": "stack their parts: np.stack([z.real, z.imag], -1)",
+        "V": "stack the columns first: np.stack([a[name] for name in a.dtype.names], -1)"}
+
+
+# --- what other libraries' things can do
+@runtime_checkable
+class Sparse(Protocol):
+    """A sparse matrix of SciPy."""
+
+    nnz: int
+    shape: tuple[int, ...]
+
+    def toarray(self) -> Array: ...
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A frame of pandas; `iloc` finds columns by number."""
+
+    columns: Iterable[object]
+    dtypes: object
+    iloc: Any
+    shape: tuple[int, int]
+
+
+@runtime_checkable
+class Series(Protocol):
+    """A series or index of pandas."""
+
+    dtype: Any
+
+    def to_numpy(self) -> Array: ...
+
+
+@runtime_checkable
+class Detachable(Protocol):
+    """A tensor of PyTorch."""
+
+    def detach(self) -> Any: ...
+    def cpu(self) -> Any: ...
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """A loader of PyTorch, which makes batches of a data set."""
+
+    batch_size: int
+    dataset: object
+
+
+def as_array(value: Any, who: str = "data") -> Array:
+    """Numbers or bools as NumPy has them. Raises DataError with a way out for text, dates,
+    objects, streams and mappings.
+    """
+    if isinstance(value, Sparse):
+        raise DataError(f"{who}: expected a dense array; got a sparse one of shape {value.shape}; pass x.toarray().")
+    if isinstance(value, dict):
+        names = ", ".join(map(repr, list(value)[:4]))
+        raise DataError(
+            f"{who}: expected an array; got a dict of {names or 'nothing'}; "
+            "pass its arrays: x as d[name], or a tuple of them for several inputs.")
+    if isinstance(value, Iterator):
+        raise DataError(
+            f"{who}: expected an array; got a {type(value).__name__}, which has no length; "
+            "collect it first: np.stack(list(...)).")
+    if isinstance(value, Frame):
+        return _of_frame(value, who)
+    if isinstance(value, Series):
+        return _of_series(value, who)
+    if isinstance(value, Detachable):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype).endswith("bfloat16") else value
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        raise DataError(
+            f"{who}: expected values everywhere; "
+            f"got a masked array with {int(np.ma.getmaskarray(value).sum())} masked; fill it: x.filled(0).")
+    return _of_numbers(_plain(value, who), who)
+
+
+def _plain(value: Any, who: str) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        lengths = sorted({len(v) for v in value if isinstance(v, Sized)}) if isinstance(value, (list, tuple)) else []
+        if len(lengths) > 1:
+            raise DataError(
+                f"{who}: expected rows of one length; got lengths from {lengths[0]} to {lengths[-1]}; "
+                "pad them, or pass a tuple of arrays where a model has several inputs.") from None
+        raise DataError(
+            f"{who}: expected an array; got {type(value).__name__}, "
+            f"which NumPy cannot read ({error}); convert it first.") from None
+
+
+def _of_numbers(a: Array, who: str) -> Array:
+    if a.dtype.name == "bfloat16":
+        return a.astype(np.float32)
+    if a.dtype.kind in "biuf" and not a.dtype.hasobject:
+        return a
+    if a.dtype.kind == "O" and a.ndim == 0:
+        raise DataError(
+            f"{who}: expected an array; got {type(a.item()).__name__}; pass x and y as arrays, frames or lists.")
+    text = a.dtype.kind == "O" and a.size and isinstance(a.flat[0], str)
+    kind = "U" if text else a.dtype.kind
+    raise DataError(
+        f"{who}: expected arrays of numbers; got {KINDS.get(kind, a.dtype.name)} ({a.dtype}); "
+        f"{MEND.get(kind, 'convert them first')}.")
+
+
+# --- pandas
+def _of_series(s: Any, who: str) -> Array:
+    kind, name = _kind(s.dtype, s), f" in {s.name!r}" if getattr(s, "name", None) is not None else ""
+    if kind in ("text", "categories"):
+        how = "y.cat.codes" if kind == "categories" else "codes, names = pandas.factorize(y)"
+        raise DataError(f"{who}: expected numbers; got {kind}{name}; number them first: {how}.")
+    if kind != "numbers":
+        raise DataError(f"{who}: expected numbers; got {kind}{name}; convert them first.")
+    return _column(s)
+
+
+def _column(s: Any) -> Array:
+    """A column as NumPy has it; missing values, which integers and bools of pandas may have, are NaN."""
+    if isinstance(s.dtype, np.dtype):
+        return np.asarray(s.to_numpy())
+    if s.isna().any():
+        return np.asarray(s.to_numpy(dtype=np.float64, na_value=np.nan))
+    kind = getattr(s.dtype, "kind", "f")
+    return np.asarray(s.to_numpy(dtype={"b": bool, "i": np.int64, "u": np.uint64}.get(kind, np.float64)))
+
+
+def _kind(dtype: Any, s: Any) -> str:
+    name, kind = str(dtype), getattr(dtype, "kind", "O")
+    if name == "category":
+        return "categories"
+    if kind in "Mm" or name.startswith(("datetime", "period", "timedelta")):
+        return "dates" if kind != "m" else "time spans"
+    if kind in "biuf":
+        return "numbers"
+    if name.startswith(("str", "large_string")) or (name == "object" and any(isinstance(v, str) for v in s)):
+        return "text"
+    return "complex numbers" if kind == "c" else "objects"
+
+
+def _of_frame(frame: Any, who: str) -> Array:
+    columns = [frame.iloc[:, k] for k in range(frame.shape[1])]
+    wrong = [(name, kind) for name, s in zip(frame.columns, columns, strict=True)
+             if (kind := _kind(s.dtype, s)) != "numbers"]
+    if wrong:
+        named = [n for n, _ in wrong]
+        shown = ", ".join(f"{name!r} ({kind})" for name, kind in wrong[:6])
+        shown += f" and {len(wrong) - 6} more" if len(wrong) > 6 else ""
+        texts = [n for n, kind in wrong if kind in ("text", "categories")]
+        dummies = f", or turn text into columns of 0 and 1: pandas.get_dummies(frame, columns={texts[:6]!r})"
+        encode = dummies if texts else ""
+        raise DataError(
+            f"{who}: expected columns of numbers; got {shown}; leave them out: "
+            f"frame.drop(columns={named[:6]!r}){encode}.")
+    found = [_column(s) for s in columns]
+    if not found:
+        return np.zeros(frame.shape, np.float32)
+    kinds = {a.dtype for a in found}
+    whole = all(a.dtype.kind in "biu" for a in found)
+    return np.stack(found if len(kinds) == 1 else [a.astype(np.int64 if whole else np.float32) for a in found], 1)
+
+
+def column_names(value: Any) -> tuple[str, ...]:
+    """The names of a frame's columns; () of anything else."""
+    return tuple(map(str, value.columns)) if isinstance(value, Frame) else ()
+
+
+# --- other libraries' data sets
+def pair(data: Any, who: str = "data") -> Any:
+    """(x, y) of a pair, or of another library's data set that holds tensors.
+    Raises DataError with a way out for the rest.
+    """
+    if isinstance(data, (tuple, list)) and len(data) == 2:
+        return data
+    kind = type(data).__name__
+    if isinstance(tensors := getattr(data, "tensors", None), tuple) and len(tensors) > 1:
+        return (tensors[0] if len(tensors) == 2 else tuple(tensors[:-1])), tensors[-1]
+    if isinstance(data, Loader):
+        raise DataError(
+            f"{who}: expected arrays; got a {kind}, which makes batches itself; pass its data set, "
+            f"if that is a TensorDataset: fit(loader.dataset, batch_size={data.batch_size}), or arrays.")
+    if isinstance(data, dict) and len(data) >= 2:
+        a, *_, b = map(repr, data)
+        raise DataError(
+            f"{who}: expected a Dataset or a pair (x, y) of arrays; "
+            f"got a dict; pass the arrays in it: fit(d[{a}], d[{b}]).")
+    if isinstance(data, Iterator) or (isinstance(data, Iterable) and not isinstance(data, Sized)):
+        raise DataError(
+            f"{who}: expected a Dataset or a pair (x, y) of arrays; "
+            f"got a {kind}, which gives batches once; collect them first: x, y = map(np.concatenate, zip(*batches)).")
+    if getattr(data, "shape", None) is not None or isinstance(data, (list, tuple)):
+        raise DataError(f"{who}: expected labels too; got {kind} alone; pass x and y: fit(x, y).")
+    raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}; see data.from_arrays.")

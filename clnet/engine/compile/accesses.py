@@ -1,0 +1,92 @@
+"""What the kernels of a fusion read from memory and write to it: which nodes, how they are aligned, past which caches.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from . import c_types as ct
+from .emit import Emitter, Params, Value
+from .fusion import Fusion, Schedule
+from .index import Expr, variables
+from .node import Assembly, Leaf, Node
+
+if TYPE_CHECKING:
+    from ..device.devices import Device
+
+ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
+STREAM = 8 << 20  # [bytes] of a result that does not stay in a cache until it is read
+BEYOND = 1 << 20  # [bytes] of an operand that is not in a core's own cache
+PAGE = 4096  # [bytes] of memory
+
+
+def in_memory(schedule: Schedule, fusion: Fusion) -> Callable[[Node], bool]:
+    """What the kernels of this fusion read from memory: leaves and what earlier ones stored."""
+
+    def test(n: Node) -> bool:
+        # A view that a later fusion copies for itself is not there yet: it is read through.
+        return isinstance(n, (Leaf, Assembly)) or (n in schedule.stored and schedule.home[n].position < fusion.position)
+
+    return test
+
+
+def store_lines(emitter: Emitter, stores: list[Node], flat: Expr) -> None:
+    """Emits the values of outputs at row-major element `flat`, then their stores."""
+    values = []
+    for n in stores:
+        # A stored node that is computed here; a stored view is a copy: its value is its input's.
+        values.append((n, emitter.given.get(n) or emitter.at(n, flat)))
+    for n, v in values:
+        lanes = emitter.lanes
+        text = v.name if v.lanes == lanes else f"({ct.vector(ct.REGISTER[v.dtype], lanes)})({v.name})"
+        cast, past = (emitter.aligned(a, n, 0, flat) for a in (emitter.alignment, emitter.streamed))
+        emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, cast, past))
+
+
+def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str) -> float:
+    """Share of the loads that are contiguous along `lane` or independent of it, from a dry run of the emitter."""
+    e = Emitter(Params(), {}, in_memory(schedule, fusion))
+    e.given.update({core: Value("core", core.spec.dtype, 1) for core in fusion.cores})
+    for n in nodes:
+        if n not in e.given:
+            e.at(n, flat)
+    good = [ld.flat.coefficient(lane) in (0, 1) and not any(lane in variables(c.expr) for c in ld.conditions)
+            for ld in e.loads]
+    return sum(good) / len(good) if good else 1.0
+
+
+def alignment(schedule: Schedule, node: Node) -> int:
+    """Elements to which node's memory is aligned."""
+    return math.gcd(_start(schedule, node), ALIGNED)
+
+
+def _start(schedule: Schedule, node: Node) -> int:
+    """Elements before node in the memory that it shares with what it was concatenated with."""
+    whole, at = schedule.parts.get(node, (node, 0))
+    return at + _start(schedule, whole) if whole is not node else 0
+
+
+def known_alignment(schedule: Schedule, device: Device) -> Callable[[Node], int] | None:
+    """What emitters ask for alignment: only GPUs gain from pointers to vectors (NVIDIA turns vloadN into N loads)."""
+    return functools.partial(alignment, schedule) if device.is_gpu else None
+
+
+def streamed(schedule: Schedule, stores: list[Node], device: Device) -> Callable[[Node], int] | None:
+    """What emitters ask before they write a result past the caches, which saves reading the lines
+    that it replaces; None: they don't.
+
+    Only single results: an update of several arrays writes lines that it has just read.
+    """
+    large = len(stores) == 1 and stores[0].spec.nbytes >= STREAM
+    return functools.partial(alignment, schedule) if large and device.heeds_cache_hints else None
+
+
+def ahead(device: Device, node: Node) -> int:
+    """Elements before their use at which vectors of a large array are asked for: a page, at whose end processors stop
+    to fetch ahead by themselves.
+    """
+    large = node.spec.nbytes >= BEYOND and device.heeds_cache_hints
+    return PAGE * node.size // node.spec.nbytes if large else 0

@@ -1,0 +1,337 @@
+"""The body of a kernel: demand-driven emission of the C statements that compute nodes at an index.
+
+A value is scalar or a vector of `lanes` consecutive values of the lane variable. Loads pick their form from the index:
+contiguous along the lanes -> vector load; independent of it -> scalar; else lane by lane.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ...core import op as ops
+from ...core.spec import Spec, np_dtype, promote
+from . import c_types as ct
+from .index import Atom, Condition, Expr, Flat, Index, Var, variables
+from .node import Node, Pointwise, View
+
+PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
+# ~x, hidden from the compiler behind a number that only the launch knows to be 0: Intel's CPU compiler (2026.0) gives
+# wrong values or illegal instructions where a loop holds both ~x and max(x, y) of 32-bit and wider integers.
+ALL_ONES = "(x ^ (T)(-1 - (int)get_global_offset(0)))"
+
+
+@dataclass(frozen=True)
+class OperandParam:
+    """A pointer `offset` elements into node's memory; `name` where it is a kernel's own operand, else ""."""
+
+    node: Node
+    name: str
+    offset: int
+
+    @property
+    def spec(self) -> Spec:
+        return self.node.spec
+
+
+@dataclass
+class Params:
+    """The parameter list of a kernel: nodes read and written (pointer and element offset each), and scalars.
+
+    Generated names start with g_, so that a hand-written kernel's own variables do not capture them.
+    """
+
+    reads: dict[Node | OperandParam, str] = field(default_factory=dict)
+    writes: dict[Node, str] = field(default_factory=dict)
+    scalars: dict[tuple[ct.Number, str], str] = field(default_factory=dict)
+    scratch: dict[str, int] = field(default_factory=dict)
+
+    def read(self, node: Node, offset: int = 0) -> str:
+        """The pointer to node, `offset` elements in: an argument, so that slices at different places share a program.
+        """
+        key = OperandParam(node, "", offset) if offset else node
+        return self.reads.setdefault(key, f"g_in{len(self.reads)}")
+
+    def nodes(self) -> list[Node]:
+        """The nodes read."""
+        return [r.node if isinstance(r, OperandParam) else r for r in self.reads]
+
+    def write(self, node: Node) -> str:
+        return self.writes.setdefault(node, f"g_out{len(self.writes)}")
+
+    def scalar(self, value: ct.Number, dtype: str) -> str:
+        if value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool):
+            return ct.literal(value, dtype)
+        return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
+
+    def declaration(self) -> str:
+        """The parameters in C, in the order of a launch's arguments."""
+        out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at"
+               for n, p in self.reads.items()]
+        out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at"
+                for n, p in self.writes.items()]
+        out += [f"__global float* restrict {s}_, const ulong {s}_at" for s in self.scratch]
+        out += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in self.scalars.items()]
+        return ", ".join(out)
+
+    def begin(self) -> str:
+        """Statements that apply the offsets."""
+        out = [f"__global const {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;"
+               for n, p in self.reads.items()]
+        out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p} = {p}_ + {p}_at;" for n, p in self.writes.items()]
+        out += [f"__global float* restrict {s} = {s}_ + {s}_at;" for s in self.scratch]
+        return " ".join(out)
+
+
+@dataclass
+class Load:
+    """A memory access as the emitter met it: what a dry run reports so that the loop order can be chosen."""
+
+    node: Node
+    flat: Expr
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    name: str
+    dtype: str
+    lanes: int
+
+
+class Emitter:
+    """Emits into `lines`; `functions` collects the inline functions of the ops used.
+
+    With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and
+    written through pointers to vectors; the lane variable must count in steps of `lanes`. With `streamed` (alike),
+    aligned vectors are written past the caches. `ahead` says how many elements before they are read vectors of a node
+    are asked for; 0: they are not.
+    """
+
+    def __init__(self, params: Params, functions: dict[str, str], in_memory: Callable[[Node], bool],
+                 lane: str = "", lanes: int = 1, prefix: str = "t",
+                 alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None,
+                 ahead: Callable[[Node], int] = lambda _: 0) -> None:
+        self.alignment, self.streamed, self.ahead = alignment, streamed, ahead
+        self.params, self.functions, self.in_memory = params, functions, in_memory
+        self.lane, self.lanes, self.prefix = lane, lanes, prefix
+        self.lines: list[str] = []
+        self.loads: list[Load] = []
+        self.memo: dict[tuple[Node, Index, tuple[Condition, ...]], Value] = {}
+        self.given: dict[Node, Value] = {}
+
+    def at(self, node: Node, flat: Expr) -> Value:
+        """node at row-major element `flat`."""
+        return self.emit(node, Flat(flat).unflatten(node.shape))
+
+    def emit(self, node: Node, ix: Index, guards: tuple[Condition, ...] = ()) -> Value:
+        if node in self.given:
+            return self.given[node]
+        key = (node, ix, guards)
+        if key not in self.memo:
+            self.memo[key] = self._emit(node, ix, guards)
+        return self.memo[key]
+
+    def _emit(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        if self.in_memory(node):
+            return self._load(node, ix, guards)
+        if isinstance(node, View):
+            return self._view(node, ix, guards)
+        assert isinstance(node, Pointwise), f"{node} has no value here"
+        if node.op.name == "full":
+            return Value(self.params.scalar(node.attrs["value"], node.spec.dtype), node.spec.dtype, 1)
+        if node.op.name == "arange":
+            return self._arange(node, ix)
+        values = [self.emit(i, self._broadcast(ix, i), guards) for i in node.inputs]
+        return self._call(node, values)
+
+    def _broadcast(self, ix: Index, i: Node) -> Index:
+        return ix.drop(len(ix) - len(i.shape)).clamp(i.shape)
+
+    def _new(self, ctype: str, lanes: int, text: str, dtype: str) -> Value:
+        name = f"{self.prefix}{len(self.lines)}"
+        self.lines.append(f"const {ct.vector(ctype, lanes)} {name} = {text};")
+        return Value(name, dtype, lanes)
+
+    def _moves(self, *exprs: Expr) -> bool:
+        return any(self.lane in variables(e) for e in exprs)
+
+    def _is_lane(self, a: Atom) -> bool:
+        return isinstance(a, Var) and a.name == self.lane
+
+    def aligned(self, alignment: Callable[[Node], int] | None, node: Node, start: int, flat: Expr) -> bool:
+        """Whether the vector at element `start` + `flat` of node's memory is known to begin at a multiple of its size.
+        """
+        steps = (flat.const, *(c for a, c in flat.terms.items() if not self._is_lane(a)))
+        return alignment is not None and math.gcd(alignment(node), start, *steps) % self.lanes == 0
+
+    # --- loads
+    def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        flat = ix.flatten(node.shape).expr
+        self.loads.append(Load(node, flat, guards))
+        start = flat.const if flat.const > 0 and not guards else 0
+        pointer, dtype = self.params.read(node, start), node.spec.dtype
+        flat = flat + -start
+        step = flat.coefficient(self.lane) if self.lane else 0
+        moving_guard = self._moves(*(g.expr for g in guards))
+        if self.lanes == 1 or (step == 0 and not moving_guard):
+            return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
+        if step == 1 and not moving_guard:
+            if distance := self.ahead(node):
+                self.lines.append(f"PREFETCH({pointer} + {(flat + distance).c()});")
+            cast = self.aligned(self.alignment, node, start, flat)
+            return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, cast), dtype, self.lanes, guards)
+        return self._lanewise(pointer, flat, dtype, guards)
+
+    def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:
+        ctype = ct.REGISTER[dtype]
+        if not guards:
+            return self._new(ctype, lanes, text, dtype)
+        name = f"{self.prefix}{len(self.lines)}"
+        kind = ct.vector(ctype, lanes)
+        self.lines.append(f"{kind} {name} = ({kind})(0); if ({' && '.join(g.c() for g in guards)}) {name} = {text};")
+        return Value(name, dtype, lanes)
+
+    def _lanewise(self, pointer: str, flat: Expr, dtype: str, guards: tuple[Condition, ...]) -> Value:
+        ctype, name = ct.REGISTER[dtype], f"{self.prefix}{len(self.lines)}"
+        rename = {self.lane: "jl"}
+        one = ct.load(pointer, flat.c(rename), dtype, 1)
+        if guards:
+            one = f"({' && '.join(g.c(rename) for g in guards)}) ? {one} : ({ctype})(0)"
+        self._per_lane(ctype, name, one)
+        self.lines.append(f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        return Value(name, dtype, self.lanes)
+
+    def _per_lane(self, ctype: str, name: str, one: str) -> None:
+        """An array of one value a lane; `one` is written in jl, the lane's own index."""
+        n = self.lanes
+        self.lines.append(
+            f"{ctype} {name}_[{n}]; for (size_t l = 0; l < {n}; ++l) "
+            f"{{ const size_t jl = {self.lane} + l; {name}_[l] = {one}; }}")
+
+    # --- views
+    def _view(self, node: View, ix: Index, guards: tuple[Condition, ...]) -> Value:
+        inner, conditions = node.op.index(ix, node.inputs[0].shape, node.shape, **node.attrs)
+        value = self.emit(node.inputs[0], inner, guards + tuple(c for c in conditions if c not in guards))
+        if not conditions:
+            return value
+        return self._select(value, tuple(conditions), node.attrs.get("value", 0))
+
+    def _select(self, value: Value, conditions: tuple[Condition, ...], other: ct.Number) -> Value:
+        ctype = ct.REGISTER[value.dtype]
+        rest = self.params.scalar(other, value.dtype)
+        if self.lanes == 1 or not self._moves(*(c.expr for c in conditions)):
+            kind, test = ct.vector(ctype, value.lanes), " && ".join(c.c() for c in conditions)
+            return self._new(ctype, value.lanes, f"({test}) ? {value.name} : ({kind})({rest})", value.dtype)
+        mask, name = ct.MASK[ctype], f"{self.prefix}{len(self.lines)}"
+        test = " && ".join(c.c({self.lane: "jl"}) for c in conditions)
+        self._per_lane(mask, name, f"({test}) ? 1 : 0")
+        kind = ct.vector(ctype, self.lanes)
+        test = f"vload{self.lanes}(0, {name}_) != ({ct.vector(mask, self.lanes)})(0)"
+        return self._new(ctype, self.lanes, f"{test} ? {self._splat(value)} : ({kind})({rest})", value.dtype)
+
+    # --- arithmetic
+    def _arange(self, node: Node, ix: Index) -> Value:
+        ctype, dtype = ct.REGISTER[node.spec.dtype], node.spec.dtype
+        (e,) = ix
+        if self.lanes == 1 or not self._moves(e):
+            return self._new(ctype, 1, f"({ctype})({e.c()})", dtype)
+        name = f"{self.prefix}{len(self.lines)}"
+        self._per_lane(ctype, name, f"({ctype})({e.c({self.lane: 'jl'})})")
+        self.lines.append(f"const {ct.vector(ctype, self.lanes)} {name} = vload{self.lanes}(0, {name}_);")
+        return Value(name, dtype, self.lanes)
+
+    def _splat(self, v: Value) -> str:
+        return v.name if v.lanes == self.lanes else f"({ct.vector(ct.REGISTER[v.dtype], self.lanes)})({v.name})"
+
+    def convert(self, v: Value, dtype: str) -> Value:
+        return Value(ct.convert(v.name, v.dtype, dtype, v.lanes), dtype, v.lanes)
+
+    def _call(self, node: Pointwise, values: list[Value]) -> Value:
+        op, out = node.op, node.spec.dtype
+        lanes = max(v.lanes for v in values)
+        if op.name == "cast":
+            v = self.convert(values[0], out)
+            return self._new(ct.REGISTER[out], v.lanes, v.name, out)
+        if op.name == "detach":
+            return values[0]
+        compute = out if out != "bool" or op.selects else promote(*(v.dtype for v in values))
+        wanted = ["bool" if op.selects and k == 0 else compute for k in range(len(values))]
+        args = [self.convert(v, w) for v, w in zip(values, wanted, strict=True)]
+        texts = [a.name if a.lanes == lanes else f"({ct.vector(ct.REGISTER[a.dtype], lanes)})({a.name})" for a in args]
+        name = self._function(op, compute, wanted, out, lanes)
+        return self._new(ct.REGISTER[out], lanes, f"{name}({', '.join(texts)})", out)
+
+    def _function(self, op: ops.Pointwise, compute: str, wanted: list[str], out: str, lanes: int) -> str:
+        ctype = ct.vector(ct.REGISTER[compute], lanes)
+        name = f"op_{op.name}_{ctype}"
+        if name not in self.functions:
+            params = ", ".join(f"{ct.vector(ct.REGISTER[w], lanes)} {a}" for a, w in zip(op.args, wanted, strict=True))
+            self.functions[name] = (f"inline {ct.vector(ct.REGISTER[out], lanes)} {name}({params}) "
+                                    f"{{ return {expression(op.expression, compute, lanes)}; }}")
+        return name
+
+
+def expression(text: str, dtype: str, lanes: int) -> str:
+    """An op's C text for one type and width: T, BITS, TEST, BOOL, NDTR, GELU, ABS, POW, FLOORDIV, FLOORMOD,
+    INVERT and float literals made concrete.
+    """
+    ctype = ct.vector(ct.REGISTER[dtype], lanes)
+    real = ct.REGISTER[dtype] in ("float", "double")
+    integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
+               "INVERT": "(x ^ 1)" if dtype == "bool" else ALL_ONES, "FLOORDIV": f"floordiv_{ctype}(x, y)",
+               "FLOORMOD": f"floormod_{ctype}(x, y)"}
+    floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": f"floordiv_{ctype}(x, y)",
+                "FLOORMOD": f"floormod_{ctype}(x, y)", "INVERT": ""}
+    for word, value in (floating if real else integer).items():
+        if word == "ABS" and real:
+            text = text.replace("ABS(", "fabs(")
+        elif value is not None:
+            text = re.sub(rf"\b{word}\([^()]*\)", value, text)
+    text = re.sub(r"\bBITS\b", str(8 * np_dtype(dtype).itemsize), text)
+    text = re.sub(r"\b(TEST|BOOL|NDTR|GELU)\(", lambda m: f"{m[1]}_{ctype}(", text)
+    if lanes > 1 and not real:
+        # An int constant is wider than the elements of a vector of chars or shorts, which C then refuses.
+        text = re.sub(r"(?<![\w.(-])\d+(?![\w.])", r"(T)(\g<0>)", text)
+    text = re.sub(r"\bT\b", ctype, text)
+    if ct.REGISTER[dtype] == "float":
+        text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)(?![\w.])", r"\1f", text)
+    return text
+
+
+def integer_helpers(text: str) -> str:
+    """ipow, floordiv and floormod for the types that `text` calls them with.
+    Integer division by zero gives 0, as in NumPy.
+    """
+    out = []
+    for name, ctype in ct.mentions(text, ("ipow", "floordiv", "floormod"), r"(\w+)\("):
+        t = ctype
+        if t.startswith(("float", "double")):
+            out.append(_real_division(name, t))
+            continue
+        signed = not t.startswith("u")
+        zero, one = f"({t})(0)", f"({t})(1)"
+        fix = f"(r != {zero} && ((r ^ y) < {zero}))" if signed else "(r != r)"
+        if name == "ipow":
+            # Of a negative exponent: what 1 / x^|y| leaves without its fraction.
+            left = f"(x == {one} ? {one} : (x == ({t})(-1) ? ((y & {one}) != {zero} ? x : {one}) : {zero}))"
+            ends = f"y < {zero} ? {left} : p" if signed else "p"
+            out.append(f"inline {t} ipow_{t}(const {t} x, const {t} y) "
+                       f"{{ {t} p = {one}, f = x, n = y; for (int b = 0; b < 64; ++b) {{ "
+                       f"p *= (n & {one}) != {zero} ? f : {one}; f *= f; n = n >> {one}; }} return {ends}; }}")
+        else:
+            divided = (f"inline {t} {name}_{t}({t} x, {t} y) {{ const {t} d = y == {zero} ? {one} : y, "
+                       f"q = x / d, r = x - q * d; return y == {zero} ? {zero} : ")
+            out.append(divided + (f"({fix} ? q - {one} : q); }}" if name == "floordiv" else f"({fix} ? r + y : r); }}"))
+    return "\n".join(out)
+
+
+def _real_division(name: str, t: str) -> str:
+    """floordiv and floormod of floats from the exact remainder, as in NumPy: ⌊x / y⌋ would take a rounded quotient."""
+    start = f"inline {t} {name}_{t}({t} x, {t} y) {{ const {t} r = fmod(x, y); "
+    if name == "floormod":
+        return start + "return r != 0 && (r < 0) != (y < 0) ? r + y : r; }"
+    return start + (f"const {t} d = (x - r) / y - (r != 0 && (r < 0) != (y < 0) ? ({t})(1) : ({t})(0)), q = floor(d); "
+                    f"return y == 0 ? x / y : (d - q > ({t})(0.5f) ? q + ({t})(1) : q); }}")

@@ -1,0 +1,240 @@
+"""What all kernels for reductions share: their domain, the state of their folds in C, and which loop the vector lanes
+(or work-items) follow, which is read off the loads.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from ...core.op import Fold
+from ...core.spec import is_float
+from . import c_types as ct
+from .accesses import in_memory, nice_share, store_lines
+from .emit import Emitter, Params, Value
+from .fusion import Folds, Schedule
+from .index import Expr, Flat, Index, var
+from .node import Node, Reduction
+from .source import Source, finish, indent, kernel_name, template
+
+if TYPE_CHECKING:
+    from ..device.devices import Device
+
+BLOCK = 64  # [additions] into one number in a row: with more, what is added loses digits against the sum
+
+
+class Shape:
+    """A fold's domain: kept axes (results) and reduced axes, with loop variables for both."""
+
+    def __init__(self, core: Node) -> None:
+        self.shape, self.axes = core.inputs[0].shape, core.attrs["axes"]
+        self.kept = [a for a in range(len(self.shape)) if a not in self.axes]
+        self.results = math.prod(self.shape[a] for a in self.kept)
+        self.length = math.prod(self.shape[a] for a in self.axes)
+
+    def element(self, result: Expr, reduced: Expr) -> Expr:
+        """Row-major element of the input for a result number and a number along the reduced axes."""
+        o = Flat(result).unflatten([self.shape[a] for a in self.kept])
+        r = Flat(reduced).unflatten([self.shape[a] for a in self.axes])
+        coordinates = [o[self.kept.index(a)] if a in self.kept else r[self.axes.index(a)]
+                       for a in range(len(self.shape))]
+        return Index(coordinates).flatten(self.shape).expr
+
+    def trailing(self, axes: list[int]) -> list[int]:
+        """Sizes of the merged trailing axes, longest merge first."""
+        return [math.prod(self.shape[a] for a in axes[k:]) for k in range(len(axes))] or [1]
+
+
+def lanes_along(schedule: Schedule, fusion: Folds, dims: Shape, width: int) -> tuple[str, int]:
+    """("inner", n): lanes along the last n elements of the reduction; ("outer", n): along the last n results.
+
+    The choice makes the largest share of the loads contiguous, weighted by how many lanes find work.
+    """
+    best: tuple[float, str, int] = (-1.0, "inner", dims.length)
+    for mode, axes in (("inner", list(dims.axes)), ("outer", dims.kept)):
+        for n in dims.trailing(axes):
+            j, outer = var("j", n), dims.results // max(n, 1)
+            if mode == "inner":
+                element = dims.element(var("o", dims.results), var("r", dims.length // max(n, 1)) * n + j)
+            else:
+                element = dims.element(var("o", outer) * n + j, var("r", dims.length))
+            score = nice_share(schedule, fusion, [c.inputs[0] for c in fusion.cores], element, "j") * min(n, width)
+            if score > best[0]:
+                best = (score, mode, n)
+    return best[1], best[2]
+
+
+def is_simple(fusion: Folds) -> bool:
+    """Folds with one component can keep vectors of accumulators."""
+    return all(len(_fold(c).init) == 1 for c in fusion.cores)
+
+
+def rounds(core: Node) -> bool:
+    """Whether a long fold loses digits unless it is folded in blocks: sums of floats.
+    (What products lose does not depend on their order.)
+    """
+    return _fold(core).merge == ("a0 + b0",) and is_float(core.spec.dtype)
+
+
+def is_cut(fusion: Folds, steps: int, block: int) -> bool:
+    """Whether so many steps into one accumulator are folded in blocks."""
+    return steps > block and any(rounds(c) for c in fusion.cores)
+
+
+def _fold(core: Node) -> Fold:
+    assert isinstance(core, Reduction)
+    return core.op.fold
+
+
+class Accumulators:
+    """The state of the fusion's folds as C variables a<core>_<component>, scalar or vector."""
+
+    def __init__(self, fusion: Folds) -> None:
+        self.cores = fusion.cores
+        self.rows: list[tuple[Node, int, str]] = []
+        for core in self.cores:
+            dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
+            for c, t in enumerate(_fold(core).types):
+                self.rows.append((core, c, ct.REGISTER[dtype] if t == "T" else "long"))
+        self.number = {id(core): k for k, core in enumerate(self.cores)}
+
+    def name(self, core: Node, c: int, prefix: str = "a") -> str:
+        return f"{prefix}{self.number[id(core)]}_{c}"
+
+    def init(self, lanes: int, prefix: str = "a") -> list[str]:
+        out = []
+        for core, c, ctype in self.rows:
+            text = _fold(core).init[c].replace("LOWEST", ct.LIMITS[ctype][0]).replace("HIGHEST", ct.LIMITS[ctype][1])
+            out.append(f"{ct.vector(ctype, lanes)} {self.name(core, c, prefix)} = ({ct.vector(ctype, lanes)})({text});")
+        return out
+
+    def merge(self, core: Node, mine: list[str], theirs: list[str], lanes: int) -> list[str]:
+        """Statements that fold `theirs` into `mine`, all components at once (each may read the others' old values)."""
+        new, out = [], []
+        for (_, c, ctype), text in zip((r for r in self.rows if r[0] is core), _fold(core).merge, strict=True):
+            text = re.sub(r"\b([ab])(\d)\b", lambda m: (mine if m[1] == "a" else theirs)[int(m[2])], text)
+            new.append(f"n{c}")
+            out.append(f"const {ct.vector(ctype, lanes)} n{c} = {text};")
+        return ["{ " + " ".join(out) + " " + " ".join(f"{m} = {n};" for m, n in zip(mine, new, strict=True)) + " }"]
+
+    def step(self, emitter: Emitter, element: Expr, number: str, lanes: int, prefix: str = "a") -> list[str]:
+        """Statements that fold one element (or vector of elements) in."""
+        lines: list[str] = []
+        for core in self.cores:
+            value = emitter.at(core.inputs[0], element)
+            dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
+            value = emitter.convert(value, dtype) if ct.REGISTER[value.dtype] != ct.REGISTER[dtype] else value
+            x = value.name if value.lanes == lanes else f"({ct.vector(ct.REGISTER[dtype], lanes)})({value.name})"
+            rows = [r for r in self.rows if r[0] is core]
+            theirs = []
+            for _, c, ctype in rows:
+                text = re.sub(r"\bi\b", f"(long)({number})", re.sub(r"\bx\b", x, _fold(core).lift[c]))
+                lines.append(f"const {ct.vector(ctype, lanes)} {self.name(core, c, 'e')} = {text};")
+                theirs.append(self.name(core, c, "e"))
+            lines += self.merge(core, [self.name(core, c, prefix) for _, c, _ in rows], theirs, lanes)
+        done, emitter.lines = emitter.lines, []
+        return [*done, *lines]
+
+    def add(self, lanes: int, prefix: str, block: str, exact: bool = True) -> list[str]:
+        """Statements that merge the accumulators `block` into those of `prefix`;
+        `exact`: `lost` keeps what sums lose by it.
+        """
+        out = []
+        for core in self.cores:
+            components = [(c, ct.vector(t, lanes)) for k, c, t in self.rows if k is core]
+            mine, theirs = ([self.name(core, c, p) for c, _ in components] for p in (prefix, block))
+            kept = f"TWO_SUM({components[0][1]}, {mine[0]}, {self.lost(core, prefix)}, {theirs[0]})"
+            out += [kept] if exact and rounds(core) else self.merge(core, mine, theirs, lanes)
+        return out
+
+    def lost(self, core: Node, prefix: str) -> str:
+        """The variable of what the sum in the accumulator of `prefix` has lost."""
+        return self.name(core, 0, f"r{prefix}")
+
+    def none_lost(self, lanes: int, prefix: str) -> list[str]:
+        """Its declaration."""
+        return [f"{ct.vector(t, lanes)} {self.lost(core, prefix)} = 0;" for core, _, t in self.rows if rounds(core)]
+
+    def found(self, prefix: str) -> list[str]:
+        """Statements that add what sums lost."""
+        return [f"{self.name(core, 0, prefix)} = WHOLE({self.name(core, 0, prefix)}, {self.lost(core, prefix)});"
+                for core in self.cores if rounds(core)]
+
+    def absorb(self, lanes: int, prefix: str, other: str, cut: bool) -> list[str]:
+        """Statements that merge the accumulators `other` into those of `prefix`; `cut`: with what both lost."""
+        return self.add(lanes, prefix, other, cut) + [f"{self.lost(c, prefix)} += {self.lost(c, other)};"
+                                                      for c in self.cores if cut and rounds(c)]
+
+    def blocks(self, kinds: list[tuple[int, str, str]], cut: bool) -> tuple[list[str], list[str], list[str]]:
+        """Statements before a fold, before a block of it and behind one;
+        kinds: (lanes, accumulators of all, those of a block, where it is `cut`).
+        """
+        if not cut:
+            return [line for lanes, whole, _ in kinds for line in self.init(lanes, whole)], [], []
+        return ([line for lanes, whole, _ in kinds
+                 for line in (*self.init(lanes, whole), *self.none_lost(lanes, whole))],
+                [line for lanes, _, part in kinds for line in self.init(lanes, part)],
+                [line for lanes, whole, part in kinds for line in self.add(lanes, whole, part)])
+
+    def join(self, width: int, cut: bool = False) -> list[str]:
+        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first;
+        `cut`: with what sums lost.
+        """
+        out = []
+        for core, c, ctype in self.rows if width > 1 else ():
+            lanes, exact = f"w{self.number[id(core)]}", cut and rounds(core)
+            (merged,) = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
+            summed = f"TWO_SUM({ctype}, {self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])"
+            steps = [(self.name(core, c, "v"), summed if exact else merged)]
+            steps += [(self.lost(core, "v"), f"{self.lost(core, 'a')} += {lanes}[l];")] if exact else []
+            each = "".join(f" vstore{width}({v}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {step}"
+                           for v, step in steps)
+            out.append(f"{{ {ctype} {lanes}[{width}];{each} }}")
+        return [*out, *(self.found("a") if cut else [])]
+
+    def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
+        """The parts of a work-group's merge in local memory: declarations, parking, one step of the tree, collecting.
+        """
+        shared = [(core, c, ctype, f"s{self.number[id(core)]}_{c}") for core, c, ctype in self.rows]
+        steps = []
+        for core in self.cores:
+            names = [s for k, _, _, s in shared if k is core]
+            steps += self.merge(core, [f"{s}[l]" for s in names], [f"{s}[l + s]" for s in names], lanes)
+        return dict(locals=indent([f"__local {ct.vector(t, lanes)} {s}[{group}];" for _, _, t, s in shared], 1),
+                    tree=indent(steps, 3),
+                    park=indent([f"{s}[l] = {self.name(k, c)};" for k, c, _, s in shared], 1),
+                    collect=indent([f"{self.name(k, c)} = {s}[l];" for k, c, _, s in shared], 2))
+
+    def give(self, emitter: Emitter, lanes: int, prefix: str = "a") -> None:
+        """Hands the finished results to the emitter that writes the epilogue."""
+        for core in self.cores:
+            text = _fold(core).finish
+            for c in range(len(_fold(core).types)):
+                text = re.sub(rf"\ba{c}\b", self.name(core, c, prefix), text)
+            emitter.given[core] = Value(text, core.spec.dtype, lanes)
+
+
+class Writer:
+    """Writes one fold kernel; subclasses say in which shapes."""
+
+    def __init__(self, schedule: Schedule, fusion: Folds, dims: Shape, device: Device) -> None:
+        self.schedule, self.fusion, self.dims, self.device = schedule, fusion, dims, device
+        self.params, self.functions = Params(), dict[str, str]()
+        self.acc = Accumulators(fusion)
+        self.name = f"fold_{kernel_name(fusion)}"
+
+    def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:
+        return Emitter(self.params, self.functions, in_memory(self.schedule, self.fusion), lane, lanes, prefix)
+
+    def finish(self, flat: Expr, lane: str = "", lanes: int = 1, prefix: str = "a") -> list[str]:
+        """Statements that carry the finished results through the fused pointwise ops to memory."""
+        e = self.emitter(lane, lanes, "u")
+        self.acc.give(e, lanes, prefix)
+        store_lines(e, self.fusion.stores, flat)
+        return e.lines
+
+    def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: object) -> Source:
+        text = template(stem, functions="\n".join(self.functions.values()), name=self.name,
+                        params=self.params.declaration(), begin=self.params.begin(), **fields)
+        return Source(self.name, finish(text, self.device), self.params, grid, group)

@@ -1,0 +1,91 @@
+"""Map -> source: each pointwise op is one inline function; a kernel calls them in turn, element by element."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+from .accesses import ahead, in_memory, known_alignment, nice_share, store_lines, streamed
+from .emit import Emitter, Params
+from .fusion import Map, Schedule
+from .index import Expr, var
+from .source import Source, finish, indent, kernel_name, template
+
+if TYPE_CHECKING:
+    from ..device.devices import Device
+
+MAP_CHUNK = 4096  # elements that are worth a work-item of their own on a CPU
+GPU_GROUP = 256
+GPU_VECTOR = 4
+
+
+def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
+    """A kernel that computes the fusion's outputs element by element."""
+    domain = fusion.domain
+    k = _choose_split(schedule, fusion, device)
+    outer, inner = math.prod(domain[:k]), math.prod(domain[k:])
+    flat = var("o", outer) * inner + var("j", inner)
+    width = _gpu_width(schedule, fusion, device, inner, flat) if device.is_gpu else device.vector_width
+    params, functions = Params(), dict[str, str]()
+
+    def body(lanes: int) -> list[str]:
+        e = Emitter(params, functions, in_memory(schedule, fusion), "j", lanes,
+                    alignment=known_alignment(schedule, device), streamed=streamed(schedule, fusion.stores, device),
+                    ahead=functools.partial(ahead, device))
+        store_lines(e, fusion.stores, flat)
+        return e.lines
+
+    name = f"map_{kernel_name(fusion)}"
+    if device.is_gpu:
+        lines, items = indent(body(width), 1), outer * inner // width
+        text = template("map_gpu", functions="\n".join(functions.values()), name=name, params=params.declaration(),
+                        begin=params.begin(), body=lines, J=inner // width, W=width, items=items,
+                        index="uint" if items < 1 << 31 else "size_t")
+        return Source(name, finish(text, device), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
+    vector_body = body(width) if width > 1 and inner >= width else []
+    scalar_body = body(1)
+    fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
+    items_o, items_j = _share(outer, inner, width, device.compute_units)
+    chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
+    loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"]
+    text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j,
+                    chunk_o=chunk_o, chunk_j=chunk_j, vector_loop=indent(loop if vector_body else [], 2),
+                    scalar_body=indent(scalar_body, 3), **fields)
+    return Source(name, finish(text, device), params, (items_j, items_o), (1, 1))
+
+
+def _gpu_width(schedule: Schedule, fusion: Map, device: Device, inner: int, flat: Expr) -> int:
+    """Elements a work-item: 4 where rows are whole vectors, every load is contiguous and the elements
+    still occupy all units.
+    """
+    whole = inner % GPU_VECTOR == 0 and math.prod(fusion.domain) >= GPU_VECTOR * GPU_GROUP * device.compute_units
+    return GPU_VECTOR if whole and nice_share(schedule, fusion, fusion.stores, flat, "j") == 1.0 else 1
+
+
+def _share(outer: int, inner: int, width: int, units: int) -> tuple[int, int]:
+    """(work-items over rows, over columns): none below MAP_CHUNK elements, about four per core above."""
+    total = max(1, min(units * 4, outer * inner // MAP_CHUNK))
+    rows = min(outer, total)
+    columns = max(1, min(-(-total // rows), inner // max(width, 1)))
+    if columns > 1:
+        chunk = -(-inner // columns // width) * width
+        columns = -(-inner // chunk)
+    return -(-outer // -(-outer // max(rows, 1))) if outer else 1, columns
+
+
+def _choose_split(schedule: Schedule, fusion: Map, device: Device) -> int:
+    """How many leading axes the outer loop takes: the fewest that make every access contiguous
+    or constant along the lanes.
+    """
+    best, best_score = max(len(fusion.domain) - 1, 0), -1.0
+    for k in range(len(fusion.domain)):
+        outer, inner = math.prod(fusion.domain[:k]), math.prod(fusion.domain[k:])
+        score = nice_share(schedule, fusion, fusion.stores, var("o", outer) * inner + var("j", inner), "j")
+        if inner == 1 and k:
+            break
+        if score > best_score:
+            best, best_score = k, score
+        if score == 1.0:
+            break
+    return best

@@ -1,0 +1,158 @@
+"""Where every value of a plan lives: results in buffers of their own or over the leaf that they update, all between in
+one arena, by how long each is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .accesses import in_memory
+from .emit import Emitter, Params
+from .fusion import Fusion, Map, Schedule
+from .index import var
+from .node import Assembly, Leaf, Node, View
+from .reads import base_at
+from .sources import Code
+
+SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a value lives: "leaf" or "out" with its number, or "arena" with a byte offset; plus an element offset."""
+
+    kind: str
+    number: int
+    offset: int = 0
+
+    def start(self, itemsize: int) -> int:
+        """[bytes] from the start of its buffer, for elements of this size."""
+        return self.offset * itemsize + (self.number if self.kind == "arena" else 0)
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.number}]" + (f"+{self.offset}" if self.offset else "")
+
+
+@dataclass
+class MemoryMap:
+    """Addresses of nodes and of the temporary memory of fusions, and what has to be allocated.
+
+    arena    [bytes] for values between          outputs  address of each output
+    blocks   number of a result -> [bytes]       copies   (output, leaf to copy it to, bytes) after the last launch
+    """
+
+    parts: Mapping[Node, tuple[Node, int]]
+    nodes: dict[Node, Address] = field(default_factory=dict)
+    scratch: dict[tuple[Fusion, str], Address] = field(default_factory=dict)
+    arena: int = 0
+    outputs: list[Address] = field(default_factory=list)
+    blocks: dict[int, int] = field(default_factory=dict)
+    copies: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def address(self, n: Node) -> Address:
+        """Where n is in memory, through the concatenation of which it is a part, if any."""
+        if isinstance(n, Leaf):
+            return Address("leaf", n.leaf)
+        if n in self.parts:
+            whole, at = self.parts[n]
+            a = self.address(whole)
+            return Address(a.kind, a.number, a.offset + at)
+        return self.nodes[n]
+
+    def root(self, n: Node) -> Node:
+        """The concatenation in whose memory n is, or n."""
+        return self.root(self.parts[n][0]) if n in self.parts else n
+
+
+def memory_map(schedule: Schedule, code: Sequence[Code], into: Mapping[int, int]) -> MemoryMap:
+    """Memory for all that the code stores; `into` says which outputs overwrite which leaf."""
+    return _Mapper(schedule, code).run(into)
+
+
+class _Mapper:
+    def __init__(self, schedule: Schedule, code: Sequence[Code]) -> None:
+        self.schedule, self.code = schedule, code
+        self.map = MemoryMap(schedule.parts)
+
+    def run(self, into: Mapping[int, int]) -> MemoryMap:
+        values = [base_at(n)[0] if self._aliased(n) else n for n in self.schedule.graph.outputs]
+        for k, n in enumerate(values):
+            self._output(k, n, into.get(k))
+        self._arena()
+        self.map.outputs = [self.map.address(n) for n in values]
+        return self.map
+
+    def _aliased(self, n: Node) -> bool:
+        """Whether n is the memory of what it is a view of."""
+        base, identity = base_at(n)
+        return isinstance(n, View) and identity and n not in self.schedule.stored and base is not n
+
+    # --- outputs
+    def _output(self, k: int, n: Node, leaf: int | None) -> None:
+        """Gives output k a buffer of its own, or that of the leaf it overwrites where nobody needs its old value later.
+        """
+        nodes = self.map.nodes
+        if isinstance(n, Leaf):
+            if leaf is not None and n.leaf != leaf:
+                self.map.copies.append((k, leaf, n.spec.nbytes))
+            return
+        if leaf is not None and n not in nodes and self._free(n, leaf):
+            nodes[n] = Address("leaf", leaf)
+            return
+        if n not in nodes:
+            nodes[n] = Address("out", len(self.map.blocks))
+            self.map.blocks[len(self.map.blocks)] = n.spec.nbytes
+        if leaf is not None:
+            self.map.copies.append((k, leaf, n.spec.nbytes))
+
+    def _free(self, n: Node, leaf: int) -> bool:
+        """Whether n may be written over leaf: its readers are done, and a reader in the same fusion
+        reads element for element.
+        """
+        home = self.schedule.home[n]
+        if isinstance(n, Assembly) or n in self.schedule.parts or not isinstance(home, Map):
+            return False
+        target = next(m for m in self.schedule.graph.nodes if isinstance(m, Leaf) and m.leaf == leaf)
+        readers = [c.fusion for c in self.code if c.fusion.position >= home.position and target in c.reads]
+        return all(fusion is home for fusion in readers) and (not readers or self._elementwise(home, target))
+
+    def _elementwise(self, fusion: Fusion, target: Node) -> bool:
+        e = Emitter(Params(), {}, in_memory(self.schedule, fusion))
+        flat = var("i", fusion.size)
+        for n in fusion.stores:
+            e.at(n, flat)
+        return all(ld.flat == flat for ld in e.loads if ld.node is target)
+
+    # --- the arena
+    def _lives(self) -> dict[Node, tuple[int, int]]:
+        """The first and the last fusion that touch each value in between."""
+        life: dict[Node, tuple[int, int]] = {}
+        for p, code in enumerate(self.code):
+            for n in (*code.fusion.stores, *code.reads):
+                root = self.map.root(n)
+                if not isinstance(root, Leaf) and root not in self.map.nodes:
+                    life[root] = life.get(root, (p, p))[0], p
+        return life
+
+    def _arena(self) -> None:
+        """Slots by liveness: big ones first, each at the lowest offset free during its whole life."""
+        wants: list[tuple[int, int, int, Node | tuple[Fusion, str]]] = [
+            (-(-n.spec.nbytes // SLOT) * SLOT or SLOT, a, b, n) for n, (a, b) in self._lives().items()]
+        for p, code in enumerate(self.code):
+            for name, size in (code.sources[0].params.scratch.items() if code.sources else ()):
+                wants.append((-(-size // SLOT) * SLOT, p, p, (code.fusion, name)))
+        taken: list[tuple[int, int, int, int]] = []
+        for size, a, b, what in sorted(wants, key=lambda w: (-w[0], w[1])):
+            at = 0
+            for start, end, c, d in sorted(taken):
+                if c <= b and a <= d:
+                    if at + size <= start:
+                        break
+                    at = max(at, end)
+            taken.append((at, at + size, a, b))
+            self.map.arena = max(self.map.arena, at + size)
+            if isinstance(what, Node):
+                self.map.nodes[what] = Address("arena", at)
+            else:
+                self.map.scratch[what] = Address("arena", at)

@@ -1,0 +1,72 @@
+"""The text of a program, made of files of cl_kernels and of what is written for one fusion."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import c_types as ct
+from .emit import Params, integer_helpers
+from .fusion import Fusion
+
+if TYPE_CHECKING:
+    from ..device.devices import Device
+
+
+@dataclass
+class Source:
+    """A program to build and how to launch it."""
+
+    name: str
+    text: str
+    params: Params
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None
+    note: str = ""
+
+
+@functools.cache
+def kernel_file(name: str) -> str:
+    """The text of a file of cl_kernels, with what it includes from there in place."""
+    text = importlib.resources.files("cl_kernels").joinpath(name).read_text("utf-8")
+    return re.sub(r'^#include "(.+)"$', lambda m: kernel_file(m[1]), text, flags=re.MULTILINE)
+
+
+def template(stem: str, **fields: object) -> str:
+    """A skeleton from cl_kernels/templates with its fields filled in."""
+    return string.Template(kernel_file(f"templates/{stem}.cl")).substitute({k: str(v) for k, v in fields.items()})
+
+
+def indent(lines: list[str], depth: int) -> str:
+    return "\n".join("    " * depth + line for line in lines)
+
+
+def finish(text: str, device: Device) -> str:
+    """Puts the helper definitions that the text needs in front of it."""
+    integers, sums = integer_helpers(text), kernel_file("include/sums.h") if "TWO_SUM(" in text else ""
+    parts = (ct.helpers(text + integers, device), _functions(text, device), integers, sums, text)
+    return "\n".join(part for part in parts if part)
+
+
+def _functions(text: str, device: Device) -> str:
+    """include/functions.h for each type that the text calls its functions with."""
+    types = {t for _, t in ct.mentions(text, ("NDTR", "GELU"), r"((?:float|double)\d*)\(")}
+    return "\n".join(_functions_of(t, device.is_cpu) for t in sorted(types))
+
+
+def _functions_of(real: str, inline: bool) -> str:
+    as_int = re.sub("float|double", "as_int", real)
+    body = kernel_file("include/functions.h").replace("REAL", real).replace("as_INT", as_int)
+    defines = {"SINGLE": int(real.startswith("float")), "INLINE_EXP2": int(inline)}
+    return "".join([*(f"#define {name} {value}\n" for name, value in defines.items()), body,
+                    "\n".join(f"#undef {name}" for name in defines)])
+
+
+def kernel_name(fusion: Fusion) -> str:
+    """A readable kernel name: the ops it computes, cores first."""
+    names = [n.op.name for n in (*fusion.cores, *fusion.stores) if n.op]
+    return re.sub(r"\W", "_", "_".join(dict.fromkeys(names))[:48]) or "copy"

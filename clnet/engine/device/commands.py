@@ -1,0 +1,235 @@
+"""One in-order command queue per thread, waits that hear Ctrl-C, and copies that are counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import DTypeError, ShapeError
+from .device import Device, check_not_forked
+from .faults import translated
+from .transfers import Transfers
+
+# Up to here [s] nobody notices that Ctrl-C waits; another thread that waits costs 0.1 ms,
+# which is less than a percent of longer waits.
+UNNOTICED = 20e-3
+STREAK = 4
+LISTEN = 0.1  # [s] how long Ctrl-C may wait where a lock does not hear it (Windows)
+
+
+class _Lane:
+    """The queue of one thread, with the host arrays that its copies still touch."""
+
+    def __init__(self, commands: Any) -> None:
+        self.commands = commands
+        self.uploads: Any = None
+        self.copying: deque[tuple[Any, np.ndarray[Any, Any]]] = deque()
+        self.waited_at = 0.0
+        self.short_waits = 0
+
+
+class Queue:
+    """The queues of a device. Use from any thread: each gets its own in-order cl.CommandQueue at first use."""
+
+    def __init__(self, device: Device, transfers: Transfers | None = None) -> None:
+        self.device = device
+        self.transfers = transfers or Transfers()
+        self._context = device.context
+        self._lanes: dict[int, _Lane] = {}
+        self._profiling: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def commands(self) -> Any:
+        """This thread's cl.CommandQueue."""
+        return self._lane().commands
+
+    @property
+    def uploads(self) -> Any:
+        """This thread's queue for copies that go on beside its commands;
+        whoever reads what they bring has to wait for their events.
+        """
+        import pyopencl as cl
+
+        lane = self._lane()
+        if lane.uploads is None:
+            with translated("Queue.uploads"):
+                lane.uploads = cl.CommandQueue(self._context, self.device.handle)
+        return lane.uploads
+
+    @property
+    def profiling(self) -> Any:
+        """A second queue whose events carry times; made at first use, because profiling slows every launch."""
+        import pyopencl as cl
+
+        check_not_forked()
+        with self._lock:
+            if self._profiling is None:
+                with translated("Queue.profiling"):
+                    properties = cl.command_queue_properties.PROFILING_ENABLE
+                    self._profiling = cl.CommandQueue(self._context, self.device.handle, properties=properties)
+            return self._profiling
+
+    def _lane(self) -> _Lane:
+        check_not_forked()
+        thread = threading.get_ident()
+        lane = self._lanes.get(thread)
+        if lane is None:
+            import pyopencl as cl
+
+            with translated("Queue"):
+                lane = _Lane(cl.CommandQueue(self._context, self.device.handle))
+            # The system reuses thread numbers, so a dead thread's queue finds a new owner and is never a leak.
+            self._lanes[thread] = lane
+        return lane
+
+    def finish(self) -> None:
+        """Waits for everything this thread has put in."""
+        import pyopencl as cl
+
+        lane = self._lane()
+        with translated("Queue.finish"):
+            if self._expect_short(lane):
+                self._timed(lane, lane.commands.finish)
+            else:
+                event = cl.enqueue_marker(lane.commands)
+                lane.commands.flush()
+                self._timed(lane, lambda: _aside(event.wait))
+        lane.copying.clear()
+
+    def wait(self, event: Any) -> None:
+        """Waits for a cl.Event of this thread's queue. KeyboardInterrupt is raised at once, the queue stays usable."""
+        lane = self._lane()
+        with translated("Queue.wait"):
+            if self._expect_short(lane):
+                self._timed(lane, event.wait)
+            else:
+                lane.commands.flush()
+                self._timed(lane, lambda: _aside(event.wait))
+
+    def settle(self, thread: int) -> None:
+        """Waits for another thread's queue: the pool calls it before a buffer changes hands."""
+        lane = self._lanes.get(thread)
+        if lane is not None and thread != threading.get_ident():
+            with translated("Queue.settle"):
+                lane.commands.finish()
+
+    def _expect_short(self, lane: _Lane) -> bool:
+        # A blocked thread is deaf to Ctrl-C, and another thread that blocks in its stead costs 0.1 ms. So: block here
+        # while waits have been short and close together.
+        return lane.short_waits >= STREAK and time.perf_counter() - lane.waited_at < UNNOTICED
+
+    def _timed(self, lane: _Lane, wait: Any) -> None:
+        start = time.perf_counter()
+        try:
+            wait()
+        finally:
+            lane.waited_at = time.perf_counter()
+            lane.short_waits = lane.short_waits + 1 if lane.waited_at - start < UNNOTICED else 0
+
+    def upload(self, buffer: Any, array: np.ndarray[Any, Any], offset: int = 0, *, wait: bool = True) -> Any:
+        """Host to device, in C order, at `offset` bytes; returns the cl.Event.
+
+        Without `wait` the array is kept alive, but must not be written to before the queue is done with it.
+        """
+        import pyopencl as cl
+
+        array = np.asarray(array, order="C")  # an F-ordered array would arrive in memory order: silently wrong
+        if array.dtype.hasobject:
+            raise DTypeError(f"Queue.upload: expected numbers, got {array.dtype}; convert it with astype.")
+        lane = self._lane()
+        if array.nbytes == 0:
+            return None
+        with translated("Queue.upload"):
+            event = cl.enqueue_copy(lane.commands, buffer, _bytes(array), dst_offset=offset, is_blocking=False)
+        self.transfers.to_device(array.nbytes)
+        if wait:
+            self._wait_for_copy(lane, event, array)
+        else:
+            lane.copying.append((event, array))
+            while lane.copying and lane.copying[0][0].command_execution_status <= 0:
+                lane.copying.popleft()
+        return event
+
+    def download(self, buffer: Any, out: np.ndarray[Any, Any], offset: int = 0) -> np.ndarray[Any, Any]:
+        """Device to `out` (C-contiguous, writable), from `offset` bytes; waits and returns `out`."""
+        import pyopencl as cl
+
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ShapeError(
+                "Queue.download: expected a writable C-contiguous array, got another; pass np.empty(shape).")
+        if out.nbytes == 0:
+            return out
+        lane = self._lane()
+        with translated("Queue.download"):
+            event = cl.enqueue_copy(lane.commands, _bytes(out), buffer, src_offset=offset, is_blocking=False)
+        self._wait_for_copy(lane, event, out)
+        self.transfers.to_host(out.nbytes)
+        return out
+
+    def _wait_for_copy(self, lane: _Lane, event: Any, array: np.ndarray[Any, Any]) -> None:
+        try:
+            self.wait(event)
+        except BaseException:
+            # Interrupted: the copy still runs, and pyopencl's event would block when it dies with the array.
+            lane.copying.append((event, array))
+            raise
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    # Some element types (bfloat16) have no buffer protocol; bytes always have.
+    return array.reshape(-1).view(np.uint8)
+
+
+class _Waiter:
+    """A thread that blocks in place of others. It stays when they are done: a CPU runtime lets the thread
+    that waits do work, and a new one comes late.
+    """
+
+    idle: ClassVar[list[_Waiter]] = []
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[None]]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="clnet wait", daemon=True).start()
+
+    def begin(self, wait: Callable[[], Any]) -> Future[None]:
+        future: Future[None] = Future()
+        self._jobs.put((wait, future))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            self._serve_one(*self._jobs.get())
+
+    def _serve_one(self, wait: Callable[[], Any], future: Future[None]) -> None:
+        try:
+            wait()
+        except BaseException as error:
+            self.idle.append(self)
+            future.set_exception(error)
+        else:
+            self.idle.append(self)
+            future.set_result(None)
+
+
+def _aside(wait: Callable[[], Any]) -> None:
+    """Blocks in another thread while this one hears Ctrl-C; after it, that thread waits on alone.
+
+    Somebody has to block: a CPU runtime keeps one core idle as long as nobody does.
+    """
+    try:
+        waiter = _Waiter.idle.pop()
+    except IndexError:
+        waiter = _Waiter()
+    future = waiter.begin(wait)
+    while not future.done():
+        futures.wait([future], LISTEN)
+    future.result()

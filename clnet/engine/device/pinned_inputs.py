@@ -1,0 +1,96 @@
+"""Inputs of a replay that come from the host, on GPUs: through pinned memory and a queue of their own, so that they
+travel while the step before runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.spec import Spec, np_dtype
+from .faults import translated
+
+if TYPE_CHECKING:
+    from ..opencl import OpenCLEngine
+
+SLOTS = 3  # batches in flight: one that a step reads, one that travels, one that is being written
+ALIGNED = 512  # [bytes]
+
+
+class Part:
+    """The piece of a slot that holds one input; a block to those who read it."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+
+class _Slot:
+    """Device memory for all inputs of a step, as much pinned memory,
+    and the events that say when either may be written again.
+    """
+
+    def __init__(self, engine: OpenCLEngine, sizes: Sequence[int], offsets: Sequence[int], nbytes: int) -> None:
+        import pyopencl as cl
+
+        self.block = engine.pool.alloc(nbytes, "step inputs")
+        with translated("Feed"):
+            self.parts = [Part(self.block.buffer.get_sub_region(at, max(size, 1)))
+                          for at, size in zip(offsets, sizes, strict=True)]
+            flags = cl.mem_flags
+            self._pinned = cl.Buffer(engine.device.context, flags.READ_ONLY | flags.ALLOC_HOST_PTR, nbytes)
+            mapping: Any = cl.enqueue_map_buffer
+            self.memory: Any = mapping(engine.queue.commands, self._pinned, cl.map_flags.WRITE, 0, (nbytes,),
+                                       np.uint8)[0]
+        self.copied: Any = None
+        self.done: Any = None
+
+
+class Feed:
+    """The slots of one replay, in turn. `send` before a step's launches, `started` behind them."""
+
+    def __init__(self, engine: OpenCLEngine, specs: Sequence[Spec]) -> None:
+        self.engine, self.specs = engine, specs
+        self.offsets, self.nbytes = [], 0
+        for s in specs:
+            self.offsets.append(self.nbytes)
+            self.nbytes += -(-max(s.nbytes, 1) // ALIGNED) * ALIGNED
+        self._slots: list[_Slot] = []
+        self._turn = 0
+        self._now: _Slot | None = None
+
+    def send(self, arrays: dict[int, np.ndarray[Any, Any]]) -> dict[int, Part]:
+        """Starts the copy of the inputs; this thread's queue waits for it. The arrays may be changed at once."""
+        import pyopencl as cl
+
+        slot, queue = self._next(), self.engine.queue
+        if slot.copied is not None:
+            queue.wait(slot.copied)
+        for k, a in arrays.items():
+            spec, at = self.specs[k], self.offsets[k]
+            slot.memory[at : at + spec.nbytes].view(np_dtype(spec.dtype)).reshape(spec.shape)[...] = a
+            queue.transfers.to_device(spec.nbytes)
+        first, last = min(arrays), max(arrays)
+        begin, end = self.offsets[first], self.offsets[last] + max(self.specs[last].nbytes, 1)
+        with translated("Feed"):
+            slot.copied = cl.enqueue_copy(queue.uploads, slot.block.buffer, slot.memory[begin:end], dst_offset=begin,
+                                          is_blocking=False, wait_for=[slot.done] if slot.done is not None else None)
+            queue.uploads.flush()
+            cl.enqueue_barrier(queue.commands, wait_for=[slot.copied])
+        self._now = slot
+        return {k: slot.parts[k] for k in arrays}
+
+    def started(self) -> None:
+        """The launches that read what was sent are in the queue."""
+        import pyopencl as cl
+
+        if self._now is not None:
+            self._now.done, self._now = cl.enqueue_marker(self.engine.queue.commands), None
+
+    def _next(self) -> _Slot:
+        if len(self._slots) < SLOTS:
+            self._slots.append(_Slot(self.engine, [s.nbytes for s in self.specs], self.offsets, self.nbytes))
+            return self._slots[-1]
+        self._turn = (self._turn + 1) % SLOTS
+        return self._slots[(self._turn - 1) % SLOTS]

@@ -1,0 +1,89 @@
+"""Files that are believed only if whole: a JSON line with checksums, then the bytes. Any doubt means absent."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+
+from .folders import check_private, private_folder, write_atomically
+
+SUFFIX = ".clp"
+LARGEST_HEADER = 4096
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Store:
+    """Entries in one private folder (0700, ours). Where that cannot be had, nothing is kept and `problem` says why."""
+
+    def __init__(self, folder: Path, limit: int = 512 << 20) -> None:
+        self.folder = folder
+        self.limit = limit
+        self.problem = ""
+        try:
+            private_folder(folder)
+        except OSError as error:
+            self.problem = str(error)
+
+    def path(self, key: str) -> Path:
+        return self.folder / (key + SUFFIX)
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of an entry, or None for every reason not to trust it."""
+        if self.problem:
+            return None
+        path = self.path(key)
+        try:
+            check_private(path)
+            with path.open("rb") as file:
+                header = json.loads(file.readline(LARGEST_HEADER))
+                data = file.read()
+            if header["key"] == key and header["bytes"] == len(data) and header["sha256"] == digest(data):
+                return data
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def write(self, key: str, data: bytes) -> None:
+        """Keeps an entry, replacing a bad one. A full or read-only disk is no error."""
+        if self.problem:
+            return
+        header = json.dumps({"key": key, "bytes": len(data), "sha256": digest(data)})
+        try:
+            write_atomically(self.path(key), header.encode() + b"\n" + data)
+        except OSError as error:
+            self.problem = str(error)
+
+    def drop(self, key: str) -> None:
+        with contextlib.suppress(OSError):
+            self.path(key).unlink(missing_ok=True)
+
+    def entries(self) -> list[Path]:
+        return sorted(self.folder.glob("*" + SUFFIX)) if self.folder.is_dir() else []
+
+    def trim(self) -> None:
+        """Drops the oldest entries beyond `limit` bytes."""
+        seen = []
+        for path in self.entries():
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            seen.append((status.st_mtime, status.st_size, path))
+        excess = sum(size for _, size, _ in seen) - self.limit
+        for _, size, path in sorted(seen):
+            if excess <= 0:
+                return
+            self.drop(path.stem)
+            excess -= size
+
+    def clear(self) -> int:
+        """Removes every entry; returns how many there were."""
+        paths = self.entries()
+        for path in paths:
+            self.drop(path.stem)
+        return len(paths)

@@ -1,0 +1,132 @@
+"""What a device reaches at best, measured by two kernels: multiply-adds that wait for nobody,
+and a triad in memory and in caches.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..compile.source import kernel_file
+from .faults import translated
+
+if TYPE_CHECKING:
+    from ..opencl import OpenCLEngine
+    from ..protocol import Engine
+
+ELEMENTS = 1 << 25  # float32, 128 MiB an array: more than the last-level caches of CPUs and GPUs
+# float32 an array: two of them in the first, second, third level of usual caches
+CACHED = (1 << 14, 1 << 17, 1 << 19, 1 << 21)
+LONG = 0.02  # [s] a sample is made at least this long
+SAMPLES = 7
+ITEMS_A_CORE = 4
+GPU_GROUP, GPU_GROUPS_A_UNIT, GPU_WIDTH = 256, 16, 4
+GPU_TRIADS = 32  # launches a sample: one is over before the host has seen its end
+
+
+@dataclass(frozen=True)
+class Peak:
+    """[GFLOP/s] of float32 multiply-adds, an addition and a product each counting one;
+    [GB/s] of a triad in memory, three arrays counted.
+
+    streams   (bytes, [GB/s]): the same where all arrays together are so small that caches hold them
+    """
+
+    gflops: float
+    gbytes: float
+    streams: tuple[tuple[float, float], ...] = ()
+
+    def bandwidth(self, nbytes: float = math.inf) -> float:
+        """[GB/s] at best over so many bytes: of memory, or of the caches that hold them all."""
+        return max([self.gbytes, *(rate for size, rate in self.streams if size >= nbytes)])
+
+    def attainable(self, intensity: float, nbytes: float = math.inf) -> float:
+        """[GFLOP/s] that the roof allows at `intensity` flops a byte over so many bytes."""
+        return min(self.gflops, intensity * self.bandwidth(nbytes))
+
+    def raised(self, other: Peak) -> Peak:
+        """The higher of both, everywhere."""
+        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), (*self.streams, *other.streams))
+
+
+def measure(engine: Engine) -> Peak:
+    """The best of several samples of each kernel on the engine's device, which has to be one of OpenCL; about a second.
+    """
+    able = cast("OpenCLEngine", engine)
+    return Peak(_multiply_adds(able), _triad(able), tuple((8.0 * n, _triad(able, n)) for n in CACHED))
+
+
+def _kernel(engine: OpenCLEngine, name: str, width: int, chains: int = 12) -> Any:
+    import pyopencl as cl
+
+    device = engine.device
+    lines = ["#define T float", f"#define VW {width}", f"#define CHAINS {chains}",
+             f"#define USE_FMA {int(device.has_fma)}", "#define CAST_LOADS" if device.loads_vectors_by_cast else "",
+             kernel_file("include/vector.h"), kernel_file("peak.cl")]
+    with translated(f"kernel {name}"):
+        return cl.Kernel(engine.programs.get("\n".join(lines), engine.options, name=name), name)
+
+
+def _multiply_adds(engine: OpenCLEngine) -> float:
+    device = engine.device
+    gpu = device.is_gpu
+    width, chains, unrolled = 1 if gpu else device.vector_width, 12, 8
+    items = device.compute_units * (GPU_GROUP * GPU_GROUPS_A_UNIT if gpu else ITEMS_A_CORE)
+    block = engine.pool.alloc(4 * items, "peak")
+    kernel = _kernel(engine, "multiply_adds", width, chains)
+    rounds = 1000
+    while True:
+        kernel.set_args(block.buffer, np.float32(0.5), np.float32(1), np.uint64(rounds))
+        seconds = _best(engine, kernel, items, GPU_GROUP if gpu else 1, samples=1)
+        if seconds >= LONG:
+            break
+        rounds *= 2 if seconds > LONG / 8 else 8
+    seconds = min(seconds, _best(engine, kernel, items, GPU_GROUP if gpu else 1))
+    return 2.0 * width * chains * unrolled * rounds * items / seconds / 1e9
+
+
+def _triad(engine: OpenCLEngine, elements: int = ELEMENTS) -> float:
+    """[GB/s] over two arrays of so many elements. On CPUs small ones are walked again and again in a launch,
+    each part by one core.
+    """
+    import pyopencl as cl
+
+    device = engine.device
+    gpu = device.is_gpu
+    width = GPU_WIDTH if gpu else device.vector_width
+    even = (k for k in range(1, device.compute_units + 1) if elements % (k * width) == 0)
+    units = elements // width if gpu else max(even)
+    rounds = 1 if gpu else ELEMENTS // elements // 4 or 1
+    blocks = [engine.pool.alloc(4 * elements, "peak") for _ in range(2)]
+    for b in blocks:  # a page that nobody wrote is one page of zeros for all, and in the cache
+        cl.enqueue_fill_buffer(engine.queue.commands, b.buffer, np.ones(1, np.float32), 0, 4 * elements)
+    kernel = _kernel(engine, "triad", width)
+    kernel.set_args(*(b.buffer for b in blocks), np.float32(0.5), np.uint64(elements // units), np.uint64(rounds))
+    seconds = _best(engine, kernel, units, GPU_GROUP if gpu else 1, launches=GPU_TRIADS if gpu else 1)
+    return 12.0 * elements * rounds / seconds / 1e9
+
+
+def _best(engine: OpenCLEngine, kernel: Any, items: int, group: int, samples: int = SAMPLES,
+          launches: int = 1) -> float:
+    """[s] a launch, the fastest of some samples, after one that touches the memory for the first time."""
+    import pyopencl as cl
+
+    def sample() -> None:
+        for _ in range(launches):
+            cl.enqueue_nd_range_kernel(engine.queue.commands, kernel, (items,), (group,))
+        engine.finish()
+
+    with translated("peak"):
+        sample()
+        return min(_seconds(sample) for _ in range(samples)) / launches
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,211 @@
+"""Looking inside: memory, caches, kernel times, and every stage from tensor to OpenCL C of what would run.
+All of it shows itself as tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..core.tensor import as_tensor
+from ..errors import NoDeviceError
+from ..kernels.variant import Choice
+from ..names import guide as _guide
+from ..show import Shown, Table, count, duration, plural, size
+from . import _engines, current
+from .compile.graph import build
+from .compile.listing import Listing, ProgramText
+from .compile.node import Graph, Leaf
+from .compile.pipeline import compiled
+from .compile.plan import Plan
+from .device.programs import Counters
+
+if TYPE_CHECKING:
+    from .device.device import Device
+
+MEMORY = {
+    "active": "held by tensors, models, optimizers and recorded steps",
+    "cached": "kept for what comes next; clnet.empty_cache() frees it",
+    "peak": "the most that was active so far",
+    "limit": "the most that clnet takes of this device",
+    "to_device": "copied from the host so far",
+    "to_host": "copied to the host so far",
+    "allocations": "buffers made so far; replayed steps make none",
+}
+
+
+class Memory(Shown, dict[str, int]):
+    """Bytes by what they are (a dict), and what holds most of them; shows itself with units and in words."""
+
+    def __init__(self, device: Device, numbers: dict[str, int], holders: Iterable[tuple[str, int]]) -> None:
+        super().__init__(numbers)
+        self.device, self.holders = device, list(holders)
+
+    def table(self) -> Table:
+        rows = [(name.replace("_", " "), count(n) if name == "allocations" else size(n), MEMORY[name])
+                for name, n in self.items()]
+        most = ", ".join(f"{name or 'unnamed'} {size(n)}" for name, n in self.holders)
+        notes = [f"most of it: {most}"] if self.holders else []
+        if self.device.is_host:
+            notes = ["NumPy computes in the host's memory; nothing is counted there."]
+        return Table(("memory", "", "what it is"), rows, title=f"Memory of {self.device}", notes=notes)
+
+
+def memory() -> Memory:
+    """Bytes on the current device: active, cached, peak, limit; bytes moved to the device and to the host;
+    allocations made.
+    """
+    engine = current()
+    s, moved = engine.pool.statistics(), engine.transfers.snapshot()
+    numbers = dict(active=s.active, cached=s.cached, peak=s.peak, limit=s.limit, to_device=moved.bytes_to_device,
+                   to_host=moved.bytes_to_host, allocations=s.allocations)
+    return Memory(engine.device, numbers, engine.pool.holders())
+
+
+def empty_cache() -> Memory:
+    """Gives the cached buffers of the current device back to its driver, behind what is still queued;
+    returns what `memory` says then.
+    """
+    engine = current()
+    engine.finish()  # a buffer that queued work uses stays where it is
+    engine.pool.trim()
+    return memory()
+
+
+class _Cache(Shown):
+    """Compiled programs and plans: `clnet.cache.clear()`, `clnet.cache.counters()`."""
+
+    def clear(self, disk: bool = True) -> None:
+        """Forgets plans and programs of every engine, also those on disk; frees cached buffers."""
+        for engine in _engines.values():
+            engine.plans.clear()
+            engine.programs.clear(disk)
+            engine.pool.trim()
+
+    def counters(self) -> Counters:
+        """Program cache of the current engine: memory hits, disk hits, builds, seconds; 0 on NumPy."""
+        return current().programs.counters()
+
+    def table(self) -> Table:
+        engine = current()
+        if not engine.compiles:
+            return Table((), [("compiled", "0", "NumPy needs no programs")], title=f"Programs of {engine.device}")
+        programs = engine.programs
+        c = programs.counters()
+        rows = [("compiled", count(c.builds), "by the device's compiler"),
+                ("from disk", count(c.disk_hits), "compiled by an earlier process"),
+                ("from memory", count(c.memory_hits), "used again in this process"),
+                ("tried first", count(c.probes), "in a process of their own"),
+                ("time", duration(c.seconds), "for all that were not in memory")]
+        return Table(("programs", "", "how they came about"), rows, title=f"Programs of {engine.device}",
+                     notes=[programs.keeps()])
+
+
+cache = _Cache()
+
+
+def explain(*tensors: Any) -> Explanation:
+    """Every stage between the tensors and their values, without running them, on the device that would compute them.
+
+    NoDeviceError where that is NumPy, which has no stages.
+    """
+    roots = [as_tensor(t) for t in tensors]
+    device = next((t.home for t in roots if t.home is not None), current()).device
+    if device.is_host:
+        raise NoDeviceError(
+            f"explain: expected an OpenCL device; got {device}, which evaluates op by op and plans nothing; "
+            'try `with clnet.on("opencl"):`.')
+    graph = build(roots, lambda t: t.op is None, device)
+    return Explanation(graph, compiled(graph, device), device)
+
+
+class Choices(Shown, list[tuple[str, Choice]]):
+    """For each op that has kernels: (the op and its result, who serves it and why the others do not)."""
+
+    def __init__(self, choices: Iterable[tuple[str, Choice]], device: Device) -> None:
+        super().__init__(choices)
+        self.device = device
+
+    def table(self) -> Table:
+        rows: list[tuple[str, ...]] = []
+        for what, c in self:
+            serves = ("its formula", "", "serves") if c.taken is None else (c.taken.name, c.taken.cl, "serves")
+            rows += [(what, *serves), *(("", v.name, v.cl, f"not: {why}") for v, why in c.others)]
+        return Table(("op", "kernel", "file", ""), rows, title=f"Kernels on {self.device}", align="llll", limit=200)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Kernels on {self.device}", *(f"{what}: {choice}" for what, choice in self)])
+
+
+class Explanation:
+    """`graph` (nodes), `choices` (which kernels serve, and why not the others), `launches` (what is fused with what),
+    `sources` (OpenCL C), `plan` (memory map); printable each.
+
+    `sources` are whole programs, as the compiler gets them; `kernel(k)` is what of the k-th is the kernel that runs.
+    """
+
+    def __init__(self, graph: Graph, plan: Plan, device: Device) -> None:
+        self.graph, self.plan, self.choices = graph, plan, Choices(graph.choices, device)
+        self.launches = [(launch.name, launch.ops) for launch in plan.launches]
+        self.sources = [ProgramText(launch.text, launch.name) for launch in plan.launches]
+
+    def kernel(self, k: int = 0) -> Listing:
+        """The kernel of launch k, with the definitions that it uses and its conditions resolved."""
+        return self.sources[k].kernel()
+
+    def _nodes(self) -> Table:
+        rows = []
+        for n in self.graph.nodes:
+            name = self.graph.leaves[n.leaf].name if isinstance(n, Leaf) else ""
+            what = n.op.name if n.op else f"input {name!r}" if name else "input"
+            inputs = [str(n.attrs["value"])] if n.op and n.op.name == "full" else [f"%{i.number}" for i in n.inputs]
+            rows.append((f"%{n.number}", what, str(n.spec), " ".join(inputs)))
+        return Table(("", "op", "value", "from"), rows, title=f"Graph: {plural(len(rows), 'node')}", align="llll",
+                     limit=200)
+
+    def __repr__(self) -> str:
+        return f"{self._nodes()}\n\n{self.plan}"
+
+    def _repr_html_(self) -> str:
+        return self._nodes().html() + str(self.plan.table().html())
+
+
+class Profile(Shown, list[Any]):
+    """`with profile() as p:` every launch inside is timed alone: (kernel, ops, milliseconds, bytes), in order.
+    Shows itself as a table of kernels.
+    """
+
+    def __enter__(self) -> Profile:
+        self._engine = current()
+        self.device: Device | None = None
+        self._before, self._engine.profile = self._engine.profile, self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._engine.profile, self.device = self._before, self._engine.device
+        del self._before, self._engine
+
+    def table(self) -> Table:
+        kinds: dict[tuple[str, Any], list[float]] = {}
+        for name, ops, ms, nbytes in self:
+            row = kinds.setdefault((name, ops), [0, 0.0, 0.0])
+            row[0], row[1], row[2] = row[0] + 1, row[1] + ms, row[2] + nbytes
+        total = sum(row[1] for row in kinds.values())
+        rows = [(name, ", ".join(dict.fromkeys(ops)), int(n), ms, f"{ms / total if total else 0:.1%}", ms / n,
+                 f"{nbytes / ms * 1e-6 if ms else 0:.2f}")
+                for (name, ops), (n, ms, nbytes) in sorted(kinds.items(), key=lambda kind: -kind[1][1])]
+        where = f" on {self.device}" if self.device else ""
+        notes = [] if rows else ["No kernel was launched: put what is to be timed into `with clnet.profile() as p:`."]
+        foot = ("total", "", len(self), total, "100.0%", total / max(len(self), 1), None) if rows else None
+        return Table(("kernel", "computes", "launches", "total [ms]", "share", "mean [ms]", "GB/s"), rows, foot=foot,
+                     notes=notes, title=f"{plural(len(self), 'launch')}{where}, each timed alone")
+
+
+def profile() -> Profile:
+    """`with profile() as p:` times every launch inside alone; p is a list of (kernel, ops, milliseconds, bytes)
+    that shows itself as a table.
+    """
+    return Profile()
+
+
+_guide(__name__)

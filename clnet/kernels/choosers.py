@@ -1,0 +1,80 @@
+"""What launches the ops that have kernels: a family of variants, and who makes the problem of operands and attributes.
+
+A family is imported when the first of its ops is asked for, so that `import clnet` does not read kernels that a script
+does not need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .variant import VARIANTS, Choice, Refusal, choose
+
+if TYPE_CHECKING:
+    from ..engine.device.devices import Device
+    from .operand import Operand
+    from .stage import Stage
+
+
+class Chooser(NamedTuple):
+    """Who serves an op.
+
+    problem   "module.function" of clnet.kernels: (*first, operands, **attrs) -> the value that the variants of `family`
+              are asked about, or a Refusal that holds for all of them
+    """
+
+    family: str
+    problem: str
+    first: tuple[Any, ...] = ()
+
+    def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
+        """Who serves these operands (shapes, strides, dtypes) on the device, and why not the others."""
+        module, _, name = self.problem.rpartition(".")
+        make = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        problem = make(*self.first, operands, **attrs)
+        if isinstance(problem, Refusal):
+            return Choice(self.family, None, None, tuple((v, problem.why) for v in VARIANTS[self.family]))
+        return choose(self.family, problem, device)
+
+    def __call__(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> list[Stage] | None:
+        return self.choice(device, operands, **attrs).stages
+
+
+MATMUL = Chooser("matmul", "matmul.problem.product")
+CONVOLUTION = Chooser("conv", "conv.problem.convolution")
+CONVOLUTION_WEIGHTS = Chooser("conv_weight_gradient", "conv.problem.weight_gradient")
+ATTENTION = Chooser("attention", "attention.problem.forward")
+ATTENTION_GRADIENT = Chooser("attention", "attention.problem.gradient")
+GATHER = Chooser("gather", "rows.index.gather_problem")
+SCATTER_ADD = Chooser("scatter", "rows.index.scatter_problem", ("SUM",))
+SCATTER_ARGMAX = Chooser("scatter", "rows.index.scatter_problem", ("ARGMAX",))
+SEGMENT_DOT = Chooser("segment_dot", "rows.segment.dot_problem")
+SEGMENT_SPREAD = Chooser("segment_spread", "rows.segment.spread_problem")
+SPARSE_PRODUCT = Chooser("sparse_matmul", "rows.sparse.product_problem")
+SPARSE_PLACES = Chooser("sparse_places", "rows.sparse.places_problem")
+RECURRENCE = Chooser("recurrence", "sequence.problem.loop")
+RECURRENCE_GRADIENT = Chooser("recurrence", "sequence.problem.gradient")
+CTC = Chooser("ctc", "sequence.ctc.alignment")
+CTC_SLOPE = Chooser("ctc_slope", "sequence.ctc.alignment")
+
+
+def row_kernel(kind: str) -> Chooser:
+    """What launches an op that is a KIND of normalize.cl."""
+    return Chooser("rows", "rows.problem.over_rows", (kind,))
+
+
+def column_kernel(kind: str, outputs: int) -> Chooser:
+    """The same for `outputs` sums over the rows."""
+    return Chooser("columns", "rows.problem.over_columns", (kind, outputs))
+
+
+def pool_kernel(variant: str) -> Chooser:
+    """What launches an op that is a VARIANT of pool.cl."""
+    return Chooser("pool", "images.problem.pooling", (variant,))
+
+
+def resample_kernel(adjoint: bool) -> Chooser:
+    """What launches the resizing of an axis, or its adjoint."""
+    return Chooser("resample", "images.resample.resampling", (adjoint,))

@@ -1,0 +1,144 @@
+"""Convolutions on CPUs by conv.cl: the data that a block of rows reads is copied once, results grow in registers.
+
+Sizes in elements; costs in cycles of one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from ..grid import up
+from ..stage import Stage
+from ..tuning import Numbers, numbers
+from ..variant import Answer, Offer, Refusal, variant
+from .problem import Convolution, Macros, Vector, on_cpu
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[int]] = {
+    "copy": (96 << 10, 256 << 10, 512 << 10), "tile": (32 << 10, 96 << 10, 192 << 10),
+    "sums": (96 << 10, 192 << 10, 384 << 10), "per_core": (1, 2, 4, 8)}
+
+
+@variant("conv", cl="conv.cl", serves="CPUs, every shape", rank=4)  # the others know more of theirs
+def blocks(p: Convolution, device: Device) -> Answer:
+    v = on_cpu(p, device)
+    if isinstance(v, Refusal):
+        return v
+    tile = _tile(p, device, v)
+    return _too_wide(p, device) if tile is None else Offer(lambda: _stages(p, device, v, tile))
+
+
+@variant("conv_weight_gradient", cl="conv.cl", serves="CPUs, every shape", rank=4)  # as above
+def blocks_weights(p: Convolution, device: Device) -> Answer:
+    v = on_cpu(p, device)
+    if isinstance(v, Refusal):
+        return v
+    tile = _weight_tile(p, device, v)
+    if tile is None:
+        return _too_wide(p, device)
+    across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
+    return Offer(lambda: summed(p, device, v, tile, "conv_weights", across))
+
+
+def _too_wide(p: Convolution, device: Device) -> Refusal:
+    return Refusal(f"a row with its border takes more than {_numbers(p, device)['most'] >> 10} KiB of private memory")
+
+
+def _numbers(p: Convolution, device: Device) -> Numbers:
+    return numbers(device, "conv cpu", p.shape_class)
+
+
+def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Stage]:
+    panels = ceil(p.o / (tile["NV"] * v.lanes))
+    common = {**p.forward(device), **p.tables(tile["JB"]), "NV": tile["NV"]}
+    scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * common["T_ALL"] * v.itemsize}
+    grid = p.result[0] * ceil(p.down / tile["JB"]), ceil(panels / tile["OB"]) * p.groups, p.n
+    return [Stage("conv_pack", {**common, "VARIANT": "PACK"}, (p.c, panels, p.groups), (1, 1, 1), lanes=v.lanes,
+                  scratch=scratch, final=False),
+            Stage("conv", {**common, "VARIANT": "CONV", **tile}, grid, (1, 1, 1), domain=p.domain, lanes=v.lanes,
+                  scratch=scratch)]
+
+
+def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str, across: Sequence[int],
+           file: str = "") -> list[Stage]:
+    """A weight gradient in PARTS, by a kernel whose grid is these by `across`, and their sum."""
+    common = {**p.gradient(device), "SIZE": p.weights, **tile, **p.tables(tile.get("JB", 1))}
+    scratch = {"partial": tile["PARTS"] * p.weights * v.itemsize}
+    grid = tile["PARTS"], *across
+    return [Stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), lanes=v.lanes, scratch=scratch,
+                  final=False, file=file),
+            Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=(p.weights,),
+                  lanes=v.lanes, scratch=scratch)]
+
+
+def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
+    """Register tile (TH x TW pixels, NV vectors), rows of a block, panels of a work-item."""
+    t, (nv, th, tw), down = _numbers(p, device), _register_tile(p, v), p.down
+    panels = ceil(ceil(p.o / v.lanes) / nv)
+    row_tile = nv * v.lanes * p.out[1] * p.result[2] * v.itemsize
+    fitting = [j for j in range(th, down + th, th)
+               if p.c * p.plane(j) * v.itemsize <= t["copy"] and j * row_tile <= t["tile"]]
+    j = fitting[-1] if fitting else th
+    if p.c * p.plane(j) * v.itemsize + j * row_tile > t["most"]:
+        return None
+    wanted = device.compute_units * t["per_core"]
+    outer = p.n * p.result[0] * p.groups
+    while j > 2 * th and outer * ceil(down / j) < wanted and j > p.span[1]:
+        j = ceil(j / 2 / th) * th
+    j = up(ceil(down / ceil(down / j)), th)
+    items = outer * ceil(down / j)
+    split = min(panels, ceil(wanted / items)) if items < wanted else 1
+    return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split))
+
+
+def _register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:
+    """NV, TH, TW that take the fewest cycles. Tiles of several rows are as wide as the result."""
+    across, down = max(1, p.result[2] // p.out[2]), p.down
+    flat = p.out == (1, 1, 1)
+    found = []
+    for nv in (1, 2, 3, 4):
+        most = min((v.registers - 1 - nv) // nv, 2 * v.lanes)
+        for tw in range(1, min(most, across) + 1):
+            th = max(1, min(most // tw, down)) if flat and tw == across else 1
+            tiles = ceil(across / tw) * ceil(down / th) * ceil(ceil(p.o / v.lanes) / nv)
+            cost = tiles * (max(th * tw * nv, 4) + 1 + 0.25 * (th * tw + nv)), -th * tw
+            found.append((cost, nv, th, tw))
+    return min(found)[1:]
+
+
+def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
+    """Register tile (CM channels x TB taps, NV vectors), rows of a block,
+    channels and panels of a work-item, number of parts.
+    """
+    t, (nv, cm, tb) = _numbers(p, device), _weight_register_tile(p, v)
+    nr, panels, down, k, size = nv * v.lanes, ceil(ceil(p.o / v.lanes) / nv), p.result[1], p.k, v.itemsize
+    fitting = [j for j in range(1, down + 1)
+               if j * p.result[2] * nr * size <= t["tile"] and cm * p.plane(j) * size * 8 <= t["copy"]]
+    j = fitting[-1] if fitting else 1
+    j = ceil(down / ceil(down / j))
+    cb = max(1, min(ceil(p.c / cm), t["copy"] // (cm * p.plane(j) * size), t["sums"] // (nr * cm * k * size)))
+    cb = ceil(ceil(p.c / cm) / ceil(ceil(p.c / cm) / cb)) * cm
+    ob = max(1, min(panels, t["sums"] // (nr * cb * k * size)))
+    if (cb * p.plane(j) + (j * p.result[2] + ob * cb * k) * nr) * size > t["most"]:
+        return None
+    units = p.n * p.result[0] * ceil(down / j)
+    items = ceil(p.c / cb) * ceil(panels / ob) * p.groups
+    parts = max(1, min(units, ceil(device.compute_units * t["per_core"] / items)))
+    return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts)
+
+
+def _weight_register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:
+    """NV, CM, TB that take the fewest cycles. Tiles of several channels hold all taps."""
+    found = []
+    for nv in (1, 2, 3, 4):
+        most = (v.registers - 1 - nv) // nv
+        cm = min(max(1, most // p.k), p.c)
+        tb = p.k if cm > 1 else ceil(p.k / ceil(p.k / most))
+        tiles = ceil(p.c / cm) * ceil(p.k / tb) * ceil(ceil(p.o / v.lanes) / nv)
+        found.append((tiles * (max(cm * tb * nv, 4) + 1 + nv * 0.5), nv, cm, tb))
+    return min(found)[1:]

@@ -1,0 +1,147 @@
+"""3x3 convolutions on CPUs by conv_winograd.cl: 16 products in place of 36, in blocks of transformed tiles; and which
+convolutions Winograd's transforms can serve, on GPUs too.
+
+Sizes in elements unless said otherwise; costs in cycles of one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from ..grid import up
+from ..stage import Stage
+from ..tuning import numbers
+from ..variant import Answer, Offer, Refusal, variant
+from .conv import summed
+from .problem import Convolution, Macros, Vector, on_cpu, text
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+FILE = "conv_winograd.cl"
+SERVES = "CPUs, 3x3 with stride 1, 16 channels or more"
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[int]] = {
+    "block": (256 << 10, 512 << 10, 768 << 10), "sums": (144 << 10, 288 << 10, 432 << 10), "tiles": (28, 56, 112),
+    "per_core": (1, 2, 4, 8), "channels": (16, 1 << 30)}
+
+
+def not_winograd(p: Convolution, device: Device) -> Refusal | None:
+    """Why not: they take 3x3, stride 1, not dilated, in two dimensions;
+    a row of tiles reaches over all columns of the data.
+    """
+    if not (p.flat and p.size == p.span == (1, 3, 3) and p.step == p.out == (1, 1, 1)):
+        return Refusal("3x3 with stride 1, in two dimensions, only")
+    x, width = p.least[2], p.result[2] + p.result[2] % 2
+    if p.least[0] != 0 or x > 0 or x + width + 2 < p.data[2]:
+        return Refusal("the border cuts columns off")
+    least = numbers(device, "winograd", p.shape_class)["channels"]
+    return Refusal(f"fewer than {least} channels a group") if min(p.o, p.c) < least else None
+
+
+def source(p: Convolution) -> Macros:
+    """Where in the weight the nine offsets, in order, are."""
+    order = sorted((t, k) for k, t in enumerate(p.phases[0]) if t is not None)
+    return {"SOURCE": text(k for _, k in order)}
+
+
+@variant("conv", cl=FILE, serves=SERVES, rank=2)  # fewer products than any other way on a CPU
+def winograd(p: Convolution, device: Device) -> Answer:
+    v = on_cpu(p, device)
+    if isinstance(v, Refusal):
+        return v
+    if refused := not_winograd(p, device):
+        return refused
+    tile = _tile(p, device, v)
+    return _too_large() if tile is None else Offer(lambda: _stages(p, device, v, tile))
+
+
+@variant("conv_weight_gradient", cl=FILE, serves=SERVES, rank=3)  # as above, but for planes, which need no transform
+def winograd_weights(p: Convolution, device: Device) -> Answer:
+    v = on_cpu(p, device)
+    if isinstance(v, Refusal):
+        return v
+    if refused := not_winograd(p, device):
+        return refused
+    tile = _weight_tile(p, device, v)
+    if tile is None:
+        return _too_large()
+    across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
+    return Offer(lambda: summed(p, device, v, tile, "winograd_weights", across, FILE))
+
+
+def _too_large() -> Refusal:
+    return Refusal("a block of transformed tiles does not fit the cache of a core")
+
+
+def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Stage]:
+    common = {**p.forward(device), **p.tables(1), **tile, **source(p)}
+    panels, rows = ceil(p.o / (tile["NV"] * v.lanes)), ceil(p.n * ceil(p.result[1] / 2) / tile["RT"])
+    scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * 16 * v.itemsize}
+    return [Stage("winograd_pack", {**common, "VARIANT": "PACK"}, (panels, p.c, p.groups), (1, 1, 1), lanes=v.lanes,
+                  scratch=scratch, final=False, file=FILE),
+            Stage("winograd", {**common, "VARIANT": "CONV"}, (rows, ceil(panels / tile["OB"]) * p.groups), (1, 1),
+                  domain=p.domain, lanes=v.lanes, scratch=scratch, file=FILE)]
+
+
+def _register_tiles(v: Vector) -> list[tuple[int, int]]:
+    """(MR, NV) that fit the registers."""
+    return [(mr, nv) for nv in (1, 2, 3, 4) for mr in range(1, 29) if mr * nv + nv + 1 <= v.registers]
+
+
+def _rows(p: Convolution) -> tuple[int, int]:
+    """(rows of tiles in all images, tiles of a row)."""
+    return p.n * ceil(p.result[1] / 2), ceil(p.result[2] / 2)
+
+
+def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
+    """MR, NV, RT, OB of CONV, or None where a block does not fit."""
+    block, units = numbers(device, "winograd", p.shape_class)["block"], device.compute_units
+    (rows, across), lanes = _rows(p), v.lanes
+    vectors, wide = ceil(p.o / lanes), up(p.c, lanes)
+    found = []
+    for mr, nv in _register_tiles(v):
+        for rt in range(1, min(rows, 64) + 1):
+            tiles = up(rt * across, mr)
+            size = (16 * tiles * (wide + nv * lanes) + 2 * nv * lanes * 2 * rt * p.result[2]) * v.itemsize
+            if size > block and rt > 1:
+                break
+            items = ceil(rows / rt) * p.groups
+            passes = up(items, units) / items if items < 8 * units else 1
+            weights = nv * lanes * v.itemsize * p.c * 16 / 16 * ceil(vectors / nv)  # streamed once a block
+            cost = (tiles / mr * ceil(vectors / nv) * p.c * 16 * (max(mr * nv / 2, 4) + 1) + weights) / rt * passes
+            found.append((cost, -rt, mr, nv, size))
+    _, rt, mr, nv, size = min(found)
+    if size > 2 * block:
+        return None
+    panels, items = ceil(vectors / nv), ceil(rows / -rt) * p.groups
+    return dict(MR=mr, NV=nv, RT=-rt, OB=ceil(panels / min(panels, ceil(units / items))))
+
+
+def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
+    """MR, NV, RT, CB, OB, PARTS of WEIGHTS, or None where a block does not fit."""
+    t, (rows, across), lanes = numbers(device, "winograd", p.shape_class), _rows(p), v.lanes
+    vectors = ceil(p.o / lanes)
+    rt = max(1, min(rows, t["tiles"] // across))
+    found = []
+    for mr, nv in _register_tiles(v):
+        for split in range(1, ceil(p.c / mr) + 1):
+            cb = ceil(p.c / split)
+            wide = up(up(cb, mr), lanes)
+            ob = t["sums"] // (16 * wide * nv * lanes * v.itemsize)
+            if not ob:
+                continue
+            ob = ceil(ceil(vectors / nv) / ceil(ceil(vectors / nv) / ob))
+            cost = ceil(cb / mr) * split * ceil(vectors / nv) * 16 * (max(mr * nv / 2, 4) + 1)
+            cost += 5.5 * (p.c * ceil(ceil(vectors / nv) / ob) + p.o * split)
+            found.append((cost, mr, nv, cb, ob))
+    if not found:
+        return None
+    _, mr, nv, cb, ob = min(found)
+    if 16 * rt * across * (cb + mr + lanes + ob * nv * lanes) * v.itemsize > 2 * t["block"]:
+        return None
+    items = ceil(p.c / cb) * ceil(ceil(vectors / nv) / ob) * p.groups
+    parts = max(1, min(ceil(rows / rt), ceil(device.compute_units * t["per_core"] / items)))
+    return dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parts)

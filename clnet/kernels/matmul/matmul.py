@@ -1,0 +1,202 @@
+"""Products on CPUs (matmul.cl): which of its kernels, with which tiles and grid: a cost model over measured numbers.
+
+Pure Python, no OpenCL. The numbers are those of "matmul cpu" in defaults.json; the rest are rules. Sizes in elements
+unless said otherwise; costs in cycles of one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import ceil, gcd
+from typing import TYPE_CHECKING, Any
+
+from ..grid import up, vector_lanes
+from ..stage import Stage
+from ..tuning import numbers
+from ..variant import CPUS_ONLY, Offer, Refusal, variant
+from .problem import Pair, Product, copies
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+Costs = Mapping[str, Any]
+Table = tuple[tuple[str, Any], ...]
+Plan = dict[str, Any]  # defines and grid
+
+# What `clnet tune` tries for a CPU.
+SPACE: dict[str, Sequence[Any]] = {
+    "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 2)),
+    "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
+    "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10), "tile_rows": (96, 256, 512),
+    "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
+    "scratch": (512 << 10, 1280 << 10)}
+SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
+TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
+COPY_I = 32  # lines of a work-item of TURN that copies
+
+
+@variant("matmul", cl="matmul.cl", serves="CPUs, up to 16 rows or columns of operands that are both contiguous along k",
+         rank=0)
+def dot(p: Product, device: Device) -> Offer | Refusal:
+    """Vectors along k, whose lanes are summed at the end."""
+    if not device.is_cpu:
+        return CPUS_ONLY
+    t, lanes = numbers(device, "matmul cpu", p.shape_class), vector_lanes(device, p.dtype)
+    if p.x_strides[1] != 1 or p.w_strides[0] != 1:
+        return Refusal("an operand is not contiguous along k")
+    if min(p.m, p.n) > t["dot"]:
+        return Refusal(f"more than {t['dot']} rows and columns")
+    if lanes == 1 or p.narrow:
+        return Refusal("one lane, or 16 bits, which are widened when they are packed")
+    return Offer(lambda: _stages(p, device, lanes, _dot(lanes, device.compute_units, p.batch, p.m, p.n, p.k)))
+
+
+@variant("matmul", cl="matmul.cl", serves="CPUs, all other products", rank=1)  # where both could, dot takes a third
+def panel(p: Product, device: Device) -> Offer | Refusal:
+    """Register tiles over panels that are packed, or read where they lie."""
+    if not device.is_cpu:
+        return CPUS_ONLY
+    table = tuple(sorted(numbers(device, "matmul cpu", p.shape_class).items()))
+    lanes = vector_lanes(device, p.dtype)
+    return Offer(lambda: _stages(p, device, lanes, _cpu(lanes, device.compute_units, p.batch, p.m, p.n, p.k,
+                                                        p.x_strides, p.w_strides, p.size, table, p.narrow)))
+
+
+def _stages(p: Product, device: Device, lanes: int, plan: Plan) -> list[Stage]:
+    """The product, after a stage that copies the rows' operand with k along lines, if the plan has it so."""
+    defines = {**p.defines, "USE_FMA": int(device.has_fma), **plan["defines"]}
+    turn, scratch = _turn(p, defines, lanes) if "PITCH" in defines else ([], {})
+    return [*turn, Stage("matmul", defines, plan["grid"], (1, 1, 1), domain=(p.batch, p.m, p.n), lanes=lanes,
+                         scratch=scratch, note=p.note)]
+
+
+def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage], dict[str, int]]:
+    rows, operand, stride = (p.n, p.w, p.w_strides[0]) if defines["SWAP"] else (p.m, p.x, p.x_strides[1])
+    defines["COPIES"] = held = copies(operand, p.batch)
+    scratch = {"turned": held * rows * defines["PITCH"] * p.size}
+    i, k = (COPY_I, p.k) if stride == 1 else (TURN_I, TURN_K)
+    own = {**defines, "VARIANT": "TURN", "TURN_I": i, "TURN_K": k}
+    grid = ceil(rows / i), ceil(p.k / k), held
+    return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False)], scratch
+
+
+@lru_cache(4096)
+def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
+         widened: bool) -> Plan:
+    """`widened`: 16-bit operands, which become floats when they are packed, both of them."""
+    t = dict(table)
+    cost, swap, mr, nv = min(
+        (_cost(t, r, c, k, rk, cj, ck, mr, nv, lanes, size) + swap * m * n / lanes * 3, swap, mr, nv)
+        for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
+        if t["swap"] in (-1, swap)
+        for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
+    rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
+    mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
+    width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
+    pitch = 0 if widened else _pitch(t, rows, cols, k, row_i, row_k, lanes, size)
+    if pitch:
+        row_i, row_k = pitch, 1
+    strided = row_k != 1 and k > t["strided"]
+    cut = strided or k * width * size > t["panel"]
+    depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
+    rows_most = row_tiles
+    if swap or cut:  # the macro tile stays in private memory: half of the scratch at most
+        rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
+    packed = widened or not _direct(t, rows, mr, k, col_j, col_k, size)
+    pack = packed * _pack(t, col_j, col_k, lanes)
+    panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
+    panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
+    items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
+    per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores,
+                                 batch, cost, t["item"], pack * k * nv, t["line"] * mr * k * strided)
+    ic, jc = per_rows * mr, per_panel * width
+    rows_packed = (per_panel > 1 and (strided or _collide(rows, row_i, row_k, size))
+                   or row_k != 1 and row_i != 1 and per_panel > 2)
+    at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
+    defines = dict(VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
+                   ROWS_PACKED=int(rows_packed or widened), RB=at_once)
+    if pitch:
+        defines["PITCH"] = pitch
+    return dict(defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch))
+
+
+def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
+    """Whether the lines of a tile's rows fall into one set of the L1."""
+    return row_k == 1 and row_i * size % SETS == 0 and rows > 1
+
+
+def _pitch(t: Costs, rows: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
+    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k or
+    collide; 0: no copy.
+    """
+    across = row_i == 1 and row_k != 1 and k > t["strided"]
+    if not (across or _collide(rows, row_i, row_k, size)) or not 0 < t["turn"] <= cols:
+        return 0
+    pitch = up(k, lanes)
+    return pitch + lanes * (pitch * size % SETS == 0)
+
+
+def _tiles(full_width: int) -> list[tuple[int, int]]:
+    """Register tiles that fit: 32 registers where vectors are 64 bytes, else 16."""
+    registers = 32 if full_width else 16
+    return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
+
+
+def _cost(t: Costs, rows: int, cols: int, k: int, row_k: int, col_j: int, col_k: int, mr: int, nv: int, lanes: int,
+          size: int) -> float:
+    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2; then packing."""
+
+    def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
+        return [(part, whole // part), (whole % part, whole % part > 0)]
+
+    vectors = ceil(cols / lanes)
+    products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"]) * a * b
+                   for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
+    pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
+    return products * k + vectors * k * pack + rows * vectors * 2
+
+
+def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
+    """Whether columns are better read where they lie:
+    little reuse, and rows of w that do not all fall into one set of the L1.
+    """
+    lines = SETS // gcd(col_k * size, SETS)             # of a panel's lines that do not fall into one set of the L1
+    few = rows <= mr * t["direct_tiles"] or k <= min(t["direct_depth"], WAYS * lines)
+    return col_j == 1 and (rows <= mr or few and lines > 1)
+
+
+def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
+    return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
+
+
+def _split(panels: int, row_tiles: int, panels_most: int, rows_most: int, items: int, cores: int, batch: int,
+           cost: float, item_cost: float, panel_pack: float, row_pack: float) -> tuple[int, int]:
+    """(panels, row tiles) of a work-item:
+    the shortest time of the busiest core, each of them packing its columns and rows.
+    """
+    best: tuple[float, int, int, int] | None = None
+    for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)}
+                       | {rows_most}):
+        for across in range(1, panels_most + 1) if down <= rows_most else ():
+            count = ceil(panels / across) * ceil(row_tiles / down) * batch
+            share = across * down / (panels * row_tiles)
+            time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack + down * row_pack)
+            time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
+            best = min(best, (time, count, across, down)) if best else (time, count, across, down)
+    assert best is not None
+    return best[2:]
+
+
+def _dot(lanes: int, cores: int, batch: int, m: int, n: int, k: int) -> Plan:
+    """Both contiguous along k: near-square tiles of VW sums;
+    the longer side is cut into one piece a core, or four if long.
+    """
+    dm = 1
+    while dm * 2 <= lanes and (dm < m and (dm * dm < lanes or dm * 2 > n * 2)):
+        dm *= 2
+    dn = lanes // dm
+    pieces = cores * (4 if m * n * k > 4e6 else 1)
+    ic, jc = (m, up(ceil(n / pieces), dn)) if n >= m else (up(ceil(m / pieces), dm), n)
+    defines = dict(VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
+    return dict(defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch))

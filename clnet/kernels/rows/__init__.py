@@ -1,0 +1,3 @@
+"""Kernels over rows: normalisation and losses of them, rows by number, pieces of vectors, sparse matrices."""
+
+from . import index, normalize, normalize_gpu, segment, sparse

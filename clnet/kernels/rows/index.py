@@ -1,0 +1,153 @@
+"""Rows by number, gathered and scattered (index.cl). A scatter sorts its edges by row: equal sums on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.spec import is_float
+from ...engine.compile.c_types import STORAGE
+from ..grid import PER_CORE, dealt, gpu_lanes, item_count, up, vector_lanes
+from ..operand import Operand
+from ..stage import Stage
+from ..variant import Answer, Offer, Refusal, variant
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+# Edges that are worth a work-item of their own in the sort, bits sorted in one pass: [CPU], [GPU].
+SORT_SHARE = {"cpu": 1 << 16, "gpu": 64}
+SORT_BITS = {"cpu": 11, "gpu": 4}
+ONE_PASS_BITS = 17  # a single work-item on a CPU counts up to so many bits at once
+GPU_GROUP = 256
+RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
+RANK_LINES = 8  # work-items that share the count of one edge or row
+GATHERED, SUMMED = 4096, 8192  # [elements] that are worth a work-item of a CPU
+
+
+@dataclass(frozen=True)
+class Edges:
+    """`edges` indices into `rows` rows of `width` elements of `dtype`, `batch` times with the same indices."""
+
+    batch: int
+    rows: int
+    edges: int
+    width: int
+    dtype: str
+
+    def macros(self, device: Device) -> dict[str, Any]:
+        small = self.batch * max(self.rows, self.edges) * self.width < 1 << 32
+        return {"BATCH": self.batch, "ROWS": self.rows, "EDGES": self.edges, "WIDTH": self.width,
+                "GPU": int(device.is_gpu), "ITEM": "uint" if small else "size_t"}
+
+    def lanes(self, device: Device) -> int:
+        """Of vectors along the rows; on GPUs only where these are whole vectors."""
+        if device.is_gpu:
+            return gpu_lanes(self.width)
+        lanes = vector_lanes(device, self.dtype)
+        return lanes if self.width >= lanes else 1
+
+
+@dataclass(frozen=True)
+class Gather(Edges):
+    """y[a, e] = x[a, index[e]]; `missing` in C where the index is outside."""
+
+    missing: str
+
+
+@dataclass(frozen=True)
+class Scatter(Edges):
+    """y[a, v] = all source[a, e] with index[e] = v together: their SUM, or ARGMAX."""
+
+    stage: str
+
+
+def gather_problem(operands: Sequence[Operand], *, fill: str) -> Gather:
+    (batch, rows, width), edges, dtype = operands[0].shape, operands[1].shape[0], operands[0].dtype
+    return Gather(batch, rows, edges, width, dtype, "NAN" if fill == "nan" and is_float(dtype) else "0")
+
+
+def scatter_problem(stage: str, operands: Sequence[Operand], *, rows: int) -> Scatter | Refusal:
+    (batch, edges, width), dtype = operands[0].shape, operands[0].dtype
+    return Scatter(batch, rows, edges, width, dtype, stage) if edges and rows else Refusal("no edges or no rows")
+
+
+@variant("gather", cl="index.cl", serves="all devices")
+def gathered(p: Gather, device: Device) -> Answer:
+    return Offer(lambda: [_gather_stage(p, device)])
+
+
+def _gather_stage(p: Gather, device: Device) -> Stage:
+    defines = {**p.macros(device), "STAGE": "GATHER", "MISSING": p.missing}
+    domain, total, lanes = (p.batch, p.edges, p.width), p.batch * p.edges, p.lanes(device)
+    if device.is_gpu:
+        return Stage("gather", defines, (up(total * p.width // lanes, GPU_GROUP),), (GPU_GROUP,), domain=domain,
+                     lanes=lanes, stepped=True)
+    chunk, items = dealt(device, total, total * p.width, GATHERED)
+    return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=domain, lanes=lanes)
+
+
+@variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row")
+def scattered(p: Scatter, device: Device) -> Answer:
+    return Offer(lambda: _scatter_stages(p, device))
+
+
+def _scatter_stages(p: Scatter, device: Device) -> list[Stage]:
+    stages, order = sort_stages(p, device)
+    defines = {**p.macros(device), "STAGE": p.stage, "FROM": order, "S": STORAGE[p.dtype]}
+    gpu, lanes = device.is_gpu, p.lanes(device) if p.stage == "SUM" else 1
+    grid: tuple[int, ...]
+    if gpu:
+        grid = (up(p.batch * p.rows * p.width // lanes, GPU_GROUP),)
+    else:
+        items = item_count(device, p.rows, (p.rows + p.edges) * p.width * p.batch, SUMMED)
+        columns = max(1, min(p.width // (16 * lanes), device.compute_units * PER_CORE // items))
+        chunk = up(-(-p.width // columns), lanes)
+        grid = (items, -(-p.width // chunk))
+        defines |= {"ITEMS": items, "CHUNK": chunk}
+    return [*stages, Stage("segments", defines, grid, (GPU_GROUP,) if gpu else (1, 1),
+                           domain=(p.batch, p.rows, p.width), lanes=lanes, scratch=stages[-1].scratch, stepped=gpu)]
+
+
+def sort_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
+    """(stages of the stable sort of edges by row, the scratch that holds the order)."""
+    few = p.edges * (p.edges + p.rows) <= RANKS * device.compute_units and (p.rows + 1) * p.edges < 1 << 32
+    if device.is_gpu and few and device.max_work_group >= 32:
+        return [_rank_stage(p, device)], "order0"
+    return _digit_stages(p, device)
+
+
+def _rank_stage(p: Edges, device: Device) -> Stage:
+    lines = 1 << min(RANK_LINES, device.max_work_group // 32).bit_length() - 1
+    defines = {**p.macros(device), "STAGE": "RANK", "LINES": lines, "TO": "order0"}
+    return Stage("ranks", defines, (up(p.edges + p.rows + 1, 32), lines), (32, lines),
+                 scratch={"order0": 4 * p.edges, "offsets": 4 * (p.rows + 1)}, final=False)
+
+
+def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
+    """Count, scan and place once a digit of BITS bits; then where each row begins."""
+    kind = "gpu" if device.is_gpu else "cpu"
+    parts = max(1, min(-(-p.edges // SORT_SHARE[kind]), device.compute_units * 2 if kind == "cpu" else p.edges))
+    need = p.rows.bit_length()
+    bits = need if parts == 1 and need <= ONE_PASS_BITS else min(need, SORT_BITS[kind])
+    group = GPU_GROUP if kind == "gpu" else 1
+    scratch = {"counts": 4 * (1 << bits) * parts, "order0": 4 * p.edges, "order1": 4 * p.edges,
+               "offsets": 4 * (p.rows + 1)}
+    stages, source, target = [], "order0", "order1"
+
+    def stage(kernel: str, grid: int, **defines: str | int) -> Stage:
+        return Stage(kernel, {**p.macros(device), **defines}, (up(grid, group),), (group,), scratch=scratch,
+                     final=False)
+
+    for n, shift in enumerate(range(0, need, bits)):
+        source, target = target, source
+        digit: dict[str, str | int] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
+                                           FIRST=int(n == 0), FROM=source, TO=target)
+        stages += [stage("sort", parts, **digit, STAGE="COUNT"),
+                   stage("scan", group, **digit, STAGE="SCAN", GROUP=group),
+                   stage("sort", parts, **digit, STAGE="PLACE")]
+    items = p.rows + 1 if kind == "gpu" else max(1, min(device.compute_units, p.rows // 4096))
+    chunk = -(-(p.rows + 1) // items)
+    stages.append(stage("bounds", -(-(p.rows + 1) // chunk), STAGE="BOUNDS", CHUNK=chunk, FROM=target))
+    return stages, target

@@ -1,0 +1,79 @@
+"""Sums over consecutive pieces of a vector, and their adjoint (segment.cl)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...core.spec import np_dtype
+from ..grid import PER_CORE, item_count, up, vector_lanes
+from ..operand import Operand
+from ..stage import Stage
+from ..variant import Answer, Offer, Refusal, variant
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+CHUNK = {"cpu": 1 << 14, "gpu": 1 << 12}  # [elements] that one work-item (work-group) sums
+GROUP = 256
+SPREAD_WORTH = 4096  # [elements] that are worth a work-item of a CPU
+
+
+class Pieces(NamedTuple):
+    """A vector of n elements in so many pieces."""
+
+    n: int
+    pieces: int
+    dtype: str
+
+
+def dot_problem(operands: Sequence[Operand]) -> Pieces | Refusal:
+    x, y, offsets = operands
+    if x.dtype != y.dtype or offsets.dtype != "int32":
+        return Refusal("vectors of two dtypes, or offsets that are not int32")
+    return Pieces(x.shape[0], offsets.shape[0] - 1, x.dtype) if x.shape[0] else Refusal("no elements")
+
+
+def spread_problem(operands: Sequence[Operand], *, size: int) -> Pieces | Refusal:
+    v, offsets = operands
+    if offsets.dtype != "int32":
+        return Refusal("offsets that are not int32")
+    return Pieces(size, offsets.shape[0] - 1, v.dtype) if size else Refusal("no elements")
+
+
+@variant("segment_dot", cl="segment.cl", serves="all devices: sums of shares of the pieces, then of each piece")
+def dotted(p: Pieces, device: Device) -> Answer:
+    return Offer(lambda: _dot_stages(p, device))
+
+
+def _dot_stages(p: Pieces, device: Device) -> list[Stage]:
+    gpu = device.is_gpu
+    chunk, group = CHUNK["gpu" if gpu else "cpu"], GROUP if gpu else 1
+    shares = p.n // chunk + p.pieces
+    per = -(-shares // max(1, min(shares, PER_CORE * device.compute_units, p.n // 2048 + 1)))
+    few = -(-p.pieces // max(1, min(p.pieces // 64, device.compute_units)))
+    defines = dict(N=p.n, S=p.pieces, CHUNK=chunk, SHARES=shares, GROUP=group)
+    scratch = {"partial": shares * np_dtype(p.dtype).itemsize}
+    return [Stage("partial_sums", dict(defines, STAGE="PARTIAL", PER=per),
+                  (shares * GROUP if gpu else -(-shares // per),), (group,), lanes=_lanes(p, device), scratch=scratch,
+                  final=False),
+            Stage("finish_sums", dict(defines, STAGE="FINISH", PER=few),
+                  (p.pieces * GROUP if gpu else -(-p.pieces // few),), (group,), domain=(p.pieces,), scratch=scratch)]
+
+
+@variant("segment_spread", cl="segment.cl", serves="all devices")
+def spread(p: Pieces, device: Device) -> Answer:
+    return Offer(lambda: [_spread_stage(p, device)])
+
+
+def _spread_stage(p: Pieces, device: Device) -> Stage:
+    defines = dict(N=p.n, S=p.pieces, STAGE="SPREAD")
+    if device.is_gpu:
+        return Stage("spread", dict(defines, GROUP=GROUP), (up(p.n, GROUP),), (GROUP,), domain=(p.n,))
+    lanes = _lanes(p, device)
+    chunk = -(-p.n // item_count(device, p.n, p.n, SPREAD_WORTH) // lanes) * lanes
+    return Stage("spread", dict(defines, CHUNK=chunk), (-(-p.n // chunk),), (1,), domain=(p.n,), lanes=lanes)
+
+
+def _lanes(p: Pieces, device: Device) -> int:
+    return 1 if device.is_gpu else vector_lanes(device, p.dtype)

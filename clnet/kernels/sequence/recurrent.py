@@ -1,0 +1,41 @@
+"""Recurrent cells on CPUs (recurrent.cl): a core takes a number of sequences and keeps the weights in its cache."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from ..grid import fitting, vector_lanes
+from ..stage import Stage
+from ..variant import CPUS_ONLY, Answer, Offer, variant
+from .problem import SIZES, Loop
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+
+@variant("recurrence", cl="recurrent.cl", serves="CPUs: weights of up to 1 MB, which stay in a core's cache")
+def in_caches(p: Loop, device: Device) -> Answer:
+    if not device.is_cpu:
+        return CPUS_ONLY
+    return Offer(lambda: [_stage(p, device)])
+
+
+def _stage(p: Loop, device: Device) -> Stage:
+    lanes = fitting(vector_lanes(device, p.dtype), p.h)
+    each = ceil(p.batch / min(p.batch, device.compute_units))
+    across, vectors = (SIZES[p.cell].gates, "UV") if p.forward else (1, "NV")
+    mr, n = _tile(each, ceil(p.h / lanes), across, registers=32 if lanes * p.size == 64 else 16)
+    defines = {**p.macros, "ROWS": each, "MR": mr, vectors: n, "USE_FMA": int(device.has_fma)}
+    return Stage(p.kernel, defines, (ceil(p.batch / each),), (1,), domain=p.domain, lanes=lanes)
+
+
+def _tile(rows: int, vectors: int, across: int, registers: int) -> tuple[int, int]:
+    """(MR, vectors) of the register tile: 2 products and 2 loads a cycle, latency 4; edges are computed in full."""
+    def cycles(mr: int, n: int) -> float:
+        wide = n * across
+        return ceil(rows / mr) * ceil(vectors / n) * (max(mr * wide / 2, (mr + wide) / 2, 4) + 1)
+
+    fits = [(mr, n) for mr in range(1, 13) for n in range(1, 9)
+            if n <= vectors and (mr + 1) * n * across + 1 <= registers]
+    return min(fits or [(1, 1)], key=lambda c: cycles(*c))

@@ -1,0 +1,7 @@
+"""Models: layers in a row or wired as a graph, their files, what they are made of, and how other programs write them.
+"""
+
+from ..names import guide as _guide
+from .sequential import Graph, Input, Model, Sequential, load
+
+_guide(__name__)

@@ -1,0 +1,217 @@
+"""What every model can do, besides what layers can: sizes, JSON, summaries, devices, files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import show
+from ..config.fields import parse_json
+from ..core.recording import homed
+from ..core.spec import Spec, dtype_name
+from ..core.state import carry
+from ..core.tensor import Operators, TensorLike
+from ..engine import current, engine_for, on
+from ..engine.device.devices import Device, select
+from ..engine.record import infer
+from ..errors import ConfigError, DataError, DTypeError, ShapeError
+from ..layers.base import Layer
+from ..optimizers.base import Optimizer
+from . import dialects
+from . import files as model_io
+from .summary import Summary, summarize
+
+TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
+
+
+class _Network(Layer):
+    """What every model can do, besides what layers can. Shapes given to it are those of one sample, without the batch.
+    """
+
+    integers = True
+
+    def build(self, *shapes: Any, dtype: str = "float32") -> Any:
+        """Binds all sizes that were left out; nothing runs. Returns the model.
+        Raises ShapeError where layers do not fit.
+
+        shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples;
+                 none where the model's inputs say them
+        """
+        infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in self._samples("build", shapes, dtype)])
+        return self
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The configuration; `from_json` makes a model with the same structure (and new values) of it."""
+        return json.dumps(self.config(), indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """The model that a text describes, in these words or those of `clnet.model.dialects`. ConfigError has the path
+        of what is wrong: $.nodes[2].layer.eps.
+        """
+        return Layer.from_config(dialects.own(parse_json(text, "model")))
+
+    def specs_of_inputs(self) -> list[Spec | None]:
+        """Shape and dtype of one sample of every input, None where the configuration does not say."""
+        return [None]
+
+    def summary(self, *shapes: Any, batch: int = 64, dtype: str = "float32",
+                optimizer: Optimizer | None = None) -> Summary:
+        """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer
+        (Adam if none is given).
+
+        shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples;
+                 none for a model that was called, or whose inputs say them
+        """
+        with self.placed():
+            return summarize(self, self._samples("summary", shapes, dtype), batch, optimizer)
+
+    def _samples(self, who: str, given: tuple[Any, ...], dtype: str) -> list[Spec]:
+        """Specs of one sample of every input: those given, else what the inputs say,
+        else what the model was called with last.
+        """
+        if given:
+            shapes = [given] if all(isinstance(n, int) for n in given) else given
+            return [sample_spec(f"{type(self).__name__}.{who}", s, dtype) for s in shapes]
+        found = self.specs_of_inputs()
+        if None in found:
+            found = [Spec(s.shape[1:], s.dtype) for s in vars(self).get("_seen", ())]
+        if not found:
+            raise ConfigError(
+                f"{type(self).__name__}.{who}: expected the shape of one sample, which a model that was not called yet "
+                f"does not know; got none; write model.{who}((30,)), or model.{who}(x) with samples x.")
+        return [s for s in found if s is not None]
+
+    # --- how it shows itself
+    def lines(self) -> list[tuple[str, Layer, str]]:
+        """(name, layer, where its inputs come from) of every layer, in order."""
+        raise NotImplementedError
+
+    def title(self) -> str:
+        """What stands above the lines."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        """A line a layer, those of models inside under them."""
+        shown = self.lines()
+        width = max((len(name) for name, _, _ in shown), default=0)
+        parts = [f"{name.ljust(width)}  {layer!r}{f'  <- {source}' if source else ''}" for name, layer, source in shown]
+        return "\n".join([f"{self.title()}:", *(f"  {line}" for part in parts for line in _hanging(part, width + 2))])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, layer, source in self.lines():
+            kind, _, fields = repr(layer).partition("(")
+            if isinstance(layer, _Network):
+                kind, fields = type(layer).__name__, show.plural(len(layer.lines()), "layer")
+            rows.append((name, kind, fields.removesuffix(")"), sum(v.size for v in layer.parameters()) or None, source))
+        heads = ["", "layer", "fields", "parameters", "inputs"]
+        last = 5 if any(r[4] for r in rows) else 4
+        return show.Table(heads[:last], [r[:last] for r in rows], align="lllrl"[:last], title=self.title()).html()
+
+    # --- where it runs
+    def use(self, device: str | int | Device | None = None) -> Any:
+        """The model goes on with another device: "numpy", "opencl", or anything `clnet.use` takes. Returns the model.
+
+        Weights, buffers, random counters and, once it trains, the optimizer's state are carried over to the last bit.
+        From then on its calls, what is computed from their results, and what a Trainer does with it run there, within
+        `with clnet.on(...)` too; other models and tensors stay where they are. What is computed from results of two
+        models on two devices runs on one of the two. Raises NoDeviceError, and nothing has changed.
+        """
+        chosen, _ = select(device)
+        engine_for(chosen)
+        carry(model_io.held(self))
+        self._device = chosen
+        return self
+
+    @property
+    def device(self) -> Device:
+        """The device that the model runs on: the one given to `use`, else the one in use."""
+        found: Device = vars(self).get("_device") or current().device
+        return found
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[None]:
+        """What is recorded and run in the block runs on the model's device."""
+        if (device := vars(self).get("_device")) is not None:
+            engine = engine_for(device)
+            with on(engine), homed(engine):
+                yield
+        else:
+            yield
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        with self.placed():
+            return super().__call__(*inputs, **named)
+
+    def backward(self, g: TensorLike | Sequence[TensorLike] | None = None) -> Any:
+        with self.placed():
+            return super().backward(g)
+
+    def update(self, lr: float = 0.01) -> None:
+        with self.placed():
+            super().update(lr)
+
+    # --- files
+    def save(self, path: str | Path) -> None:
+        """Configuration and values in one safetensors file, atomically;
+        a name as other programs end theirs (".h5", ".pt") is refused.
+
+        Raises CheckpointError, ConfigError where sizes are open.
+        """
+        model_io.save(self, path)
+
+    def load(self, source: str | Path | Mapping[str, Any]) -> Any:
+        """Values from a file that `save` wrote of a model with this structure, or from arrays by the names
+        of `variables()`. Returns the model.
+
+        Raises CheckpointError, which lists all names, shapes and dtypes that do not fit;
+        ConfigError where sizes are open.
+        """
+        model_io.load_into(self, source)
+        return self
+
+
+def _hanging(text: str, indent: int) -> list[str]:
+    first, *rest = text.splitlines()
+    return [first, *(" " * indent + line for line in rest)]
+
+
+def sample_spec(who: str, given: object, dtype: str) -> Spec:
+    """The spec of one sample: of a shape, a number of features, or an array, frame or data set of samples.
+    ConfigError for anything else.
+    """
+    if isinstance(given, int):
+        given = (given,)
+    if isinstance(given, (list, tuple)) and not any(isinstance(n, Sized) for n in given):
+        # Keras writes the batch as None
+        sizes = tuple(given[1:] if given and (given[0] is None or given[0] == -1) else given)
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in sizes):
+            return Spec(sizes, dtype_name(dtype))
+        raise ConfigError(f"{who}: expected the shape of one sample, sizes of at least 1; got {reprlib.repr(given)}.")
+    given = getattr(given, "x", given)
+    try:
+        array: Any = given if isinstance(given, Operators) else np.asarray(given)
+    except ValueError:
+        raise ConfigError(f"{who}: expected samples of one shape; got {reprlib.repr(given)}.") from None
+    if not array.ndim or (not isinstance(array, Operators) and array.dtype.kind not in "biuf"):
+        raise ConfigError(
+            f"{who}: expected the shape of one sample, or an array of samples; got {reprlib.repr(given)}.")
+    name = dtype_name(array.dtype)
+    return Spec(tuple(array.shape[1:]), "float32" if name == "float64" else name)
+
+
+def apply(name: str, layer: Layer, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """layer(*inputs) as a tuple; errors say which layer it was."""
+    try:
+        out = layer(*inputs)
+    except (ShapeError, DTypeError, DataError) as error:
+        error.args = (f"{name}: {error}",)
+        raise
+    return out if isinstance(out, tuple) else (out,)

@@ -1,0 +1,201 @@
+"""What a model is made of, and what training it takes: exact counts, and bytes read off the plan
+of a step that never ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import ops as F
+from .. import show
+from ..core.autodiff import gradients
+from ..core.spec import Spec
+from ..core.state import Parameter
+from ..core.tensor import Tensor
+from ..engine import current
+from ..engine.device.memory import size_class
+from ..engine.record import forecast, infer
+from ..layers.base import Layer, no_tape
+from ..optimizers.base import Optimizer
+from ..optimizers.first_order import Adam
+from .files import layers
+
+BATCHES = (5, 7)  # samples that shapes are tried with: an axis that is 5 with one and 7 with the other is N
+MEANING = {"parameters": "the weights", "gradients": "one number for every weight",
+           "buffers": "running means and the like", "activations": "kept for the backward pass",
+           "inputs": "one batch", "rounding": "what the buffer pool rounds up"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer: its path, type, shape(s) of its output with N for the batch, and the parameters that it holds itself,
+    each where it is met first.
+
+    Layers inside one that users do not name, the levels of a stack for example, count as that one's own.
+    """
+
+    layer: str
+    type: str
+    output: str
+    parameters: int
+
+
+@dataclass(repr=False)
+class Summary(show.Shown):
+    """`rows` in order of the model; `parameters` in all; `memory` in bytes by what it is for,
+    "total" included. Shows as two tables.
+
+    batch   samples a step that `memory` is for
+    """
+
+    rows: list[Row]
+    parameters: int
+    trainable: int
+    memory: dict[str, int] = field(default_factory=dict)
+    title: str = ""
+    batch: int = 1
+    state: str = ""
+    note: str = ""
+
+    def table(self) -> show.Table:
+        """A row a layer: its output, its parameters, their share of all."""
+        rows = [(r.layer, r.type, r.output, r.parameters or None, self._share(r.parameters)) for r in self.rows]
+        frozen = self.parameters - self.trainable
+        return show.Table(["layer", "type", "output", "parameters", "share"], rows, align="lllrr", title=self.title,
+                          foot=("total", "", "", self.parameters, ""),
+                          notes=[f"{show.count(frozen)} of them are not trained."] if frozen else [])
+
+    def _share(self, n: int) -> str:
+        return f"{100 * n / self.parameters:.1f} %" if n else ""
+
+    def costs(self) -> show.Table:
+        """A row for everything that a training step keeps on the device."""
+        whys = {**MEANING, "optimizer state": self.state}
+        rows = [(name, show.size(n), whys[name]) for name, n in self.memory.items() if name != "total"]
+        return show.Table(["memory", "size", "what for"], rows, align="lrl",
+                          title=f"Training with batches of {self.batch}",
+                          foot=("total", show.size(self.memory["total"]), ""), notes=[self.note] if self.note else [])
+
+    def __repr__(self) -> str:
+        return f"{self.table()}\n\n{self.costs()}"
+
+    def _repr_html_(self) -> str:
+        return self.table().html() + self.costs().html()
+
+
+def summarize(model: Layer, samples: Sequence[Spec], batch: int, optimizer: Optimizer | None = None) -> Summary:
+    """The summary of a model for samples of these specs; nothing runs. Builds the model. Raises ShapeError."""
+    seen = [_outputs(model, samples, n) for n in BATCHES]
+    rows, counted = [], set[int]()
+    parts = [part for part in model.descend() if "specs_of_inputs" not in dir(type(part))]  # which are no models
+    within = {id(x) for part in parts for x in part.children().values()}
+    for path, layer in _named(layers(model)):
+        own = [v for x in _own(layer) for v in vars(x).values() if isinstance(v, Parameter) and id(v) not in counted]
+        counted |= {id(v) for v in own}
+        if own or (layer is not model and id(layer) not in within):
+            called = all(id(layer) in s for s in seen)
+            output = ", ".join(map(_shape, *(s[id(layer)] for s in seen))) if called else "not called"
+            rows.append(Row(path or type(model).__name__, type(layer).__name__, output, sum(v.size for v in own)))
+    params = [v for v in model.variables().values() if isinstance(v, Parameter)]
+    chosen = optimizer or Adam()
+    shapes = " -> ".join((", ".join(f"{s.dtype} {_shape((0, *s.shape), (1, *s.shape))}" for s in samples),
+                          ", ".join(map(_shape, *(s[0] for s in seen)))))
+    slots = len(chosen.slots())
+    state = f"{type(chosen).__name__} keeps {show.plural(slots, 'number') + ' for every weight' if slots else 'none'}"
+    note = "No optimizer was given, so Adam's state is counted: summary(optimizer=...) counts another's."
+    return Summary(rows, sum(p.size for p in params), sum(p.size for p in params if p.trainable),
+                   _memory(model, [Spec((batch, *s.shape), s.dtype) for s in samples], chosen),
+                   f"{type(model).__name__}: {shapes}", batch, state, "" if optimizer else note)
+
+
+def _own(layer: Layer) -> Iterator[Layer]:
+    """A layer and those inside that have no name outside this package."""
+    yield layer
+    for child in layer.children().values():
+        if _hidden(child):
+            yield from _own(child)
+
+
+def _hidden(layer: Layer) -> bool:
+    return type(layer).__name__.startswith("_")
+
+
+def _named(found: dict[str, Layer]) -> list[tuple[str, Layer]]:
+    hidden = [f"{path}." for path, layer in found.items() if _hidden(layer) and path]
+    return [(p, x) for p, x in found.items() if not p or not f"{p}.".startswith(tuple(hidden))]
+
+
+def _outputs(model: Layer, samples: Sequence[Spec], batch: int) -> dict[int, list[tuple[int, ...]]]:
+    """Shapes of what every layer returned, by its id; under 0 those of the model.
+    What layers remember of a call before stays.
+    """
+    every = list(layers(model).values())
+    before = [(x, vars(x).pop("_called", None)) for x in every]
+    try:
+        total = infer(model, [Spec((batch, *s.shape), s.dtype) for s in samples])
+        every = list(layers(model).values())  # building makes layers too
+        found = {id(x): [o.shape for o in _several(vars(x)["_called"][1]) if isinstance(o, Tensor)]
+                 for x in every if "_called" in vars(x)}
+        return {**found, 0: [s.shape for s in total]}
+    finally:
+        for x in every:
+            vars(x).pop("_called", None)
+        for x, called in before:
+            if called is not None:
+                vars(x)["_called"] = called
+
+
+def _several(output: object) -> Sequence[Any]:
+    return output if isinstance(output, (tuple, list)) else (output,)
+
+
+def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> str:
+    """The shape in words: what grows with the batch is N, or a multiple of it."""
+    a, b = BATCHES
+    axes = []
+    for m, n in zip(one, other, strict=True):
+        times = m // a if m != n and m % a == 0 and m // a * b == n else 0
+        axes.append(str(n) if m == n else "N" if times == 1 or not times else f"{times} N")
+    return f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+
+
+def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer) -> dict[str, int]:
+    """[bytes] of a training step on the current engine."""
+    params = model.parameters()
+    weights = sum(p.spec.nbytes for p in params)
+    others = sum(v.spec.nbytes for v in model.variables().values()) - weights
+
+    def step(*inputs: Any) -> Any:
+        before = model.training
+        model.train()
+        try:
+            with no_tape():
+                out = model(*inputs)
+        finally:
+            model.train(before)
+        total: Any = 0.0
+        for o in _several(out):
+            total = total + F.mean(o * o)
+        return (total, *gradients(total, [p.tensor for p in params]))
+
+    memory = {"parameters": weights, "gradients": weights,
+              "optimizer state": optimizer.state_bytes(sum(p.size for p in params))}
+    if others:
+        memory["buffers"] = others
+    memory["activations"] = forecast(step, specs, current()) if params else 0
+    memory["inputs"] = sum(s.nbytes for s in specs)
+    if current().compiles:
+        memory["rounding"] = _rounding(memory, len(optimizer.slots()), specs)
+    return memory | {"total": sum(memory.values())}
+
+
+def _rounding(memory: dict[str, int], slots: int, specs: Sequence[Spec]) -> int:
+    """[bytes] by which the pool's buffers are larger than what is put into them.
+    Gradients lie in the arena of the activations.
+    """
+    state = memory["optimizer state"] // max(1, slots)
+    blocks = [memory["parameters"], *[state] * slots, memory["gradients"] + memory["activations"],
+              *(s.nbytes for s in specs)]
+    return sum(size_class(n) - n for n in blocks if n)

@@ -1,0 +1,80 @@
+"""The bench's convolutions on a GPU:
+those of a ResNet at the batch of training, in every arithmetic that the user may ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .... import ops as F
+from ....core.autodiff import gradients
+from ....core.precision import precision
+from ....core.tensor import Tensor, tensor
+from ....engine import on
+from ....engine.record import Recorded
+from ..call import Shape, normal
+from ..compare import Step, Work
+from ..peers import Run, Torch
+from . import Suite
+from .matmul import ARITHMETIC
+
+if TYPE_CHECKING:
+    from ....engine.protocol import Engine
+
+BATCH = 256
+SHAPES = ((64, 56), (128, 28), (256, 14))  # channels in and out, side; 3×3, padding 1
+HOW = {"float32": ("fp32", "float32", "float32", False),
+       **{name: how for name, how in ARITHMETIC.items() if name != "fp32x3"}}
+
+
+def works() -> list[Work]:
+    """All of them: forward, and forward with both gradients."""
+    return [_work(shape, name, both) for name in HOW for shape in SHAPES for both in (False, True)]
+
+
+SUITE = Suite(works)
+
+
+def _work(shape: tuple[int, int], name: str, both: bool) -> Work:
+    (channels, side), (arithmetic, dtype, _, _) = shape, HOW[name]
+    x, w = (BATCH, channels, side, side), (channels, channels, 3, 3)
+
+    def run(x: Tensor, w: Tensor, g: Tensor) -> Any:
+        with precision(arithmetic):
+            y = F.conv(x, w, padding=1)
+        return (y, *gradients(y, [x, w], g)) if both else y
+
+    def ours(engine: Engine) -> Run:
+        with on(engine):
+            arrays = [tensor(a, dtype) for a in normal(x, w, x)]
+            engine.run(arrays)
+            return Step(Recorded(run, "bench"), lambda: tuple(arrays))
+
+    data, weights = BATCH * channels * side**2, channels**2 * 9
+    nbytes = (2 if dtype == "bfloat16" else 4) * ((4 * data + 2 * weights) if both else (2 * data + weights))
+    title = f"conv {channels}→{channels} 3×3 {side}² b{BATCH} {'forward and gradients' if both else 'forward'} {name}"
+    return Work("conv", title, ours, _theirs((x, w, x), HOW[name], both), arithmetic=name, numpy=False,
+                flops=2.0 * data * channels * 9 * (3 if both else 1), nbytes=nbytes)
+
+
+def _theirs(shapes: Sequence[Shape], how: tuple[str, str, str, bool], both: bool) -> Callable[[Torch], Run]:
+    """PyTorch's, with the fastest of cuDNN's algorithms; float32 operands are rounded in the timed call where the
+    arithmetic is narrower, as ours are.
+    """
+    _, dtype, arithmetic, tf32 = how
+
+    def prepare(peer: Torch) -> Run:
+        torch = peer.torch
+        x, w, g = (peer.array(a).to(getattr(torch, dtype)) for a in normal(*shapes))
+        x.requires_grad_(both), w.requires_grad_(both)
+        kind, back, flags = getattr(torch, arithmetic), getattr(torch, dtype), torch.backends.cudnn.flags
+
+        def call() -> Any:
+            with flags(enabled=True, benchmark=True, allow_tf32=tf32):
+                y = torch.nn.functional.conv2d(x.to(kind), w.to(kind), padding=1).to(back)
+                return (y, *torch.autograd.grad(y, (x, w), g)) if both else y
+
+        return call
+
+    return prepare

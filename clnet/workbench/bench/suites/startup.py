@@ -1,0 +1,108 @@
+"""From the first import to the end of the first training step, in processes of their own:
+ours with warm program caches against PyTorch's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....engine.device.compile_probe import environment
+from ..compare import Setting
+from ..peers import Torch
+from ..row import Row, timed
+from ..trust import doubt
+from . import Suite
+
+LEGEND = ("From the first import to the end of the first training step, in a process of its own; programs compiled "
+          "before. ratio: the peer's time / ours.")
+PROCESSES = 7
+PATIENCE = 300  # [s]
+
+OURS = """
+import time
+start = time.perf_counter()
+import clnet
+import numpy as np
+Dense = clnet.layers.Dense
+model = clnet.Sequential(Dense(784, 512, activation="relu"), Dense(512, 512, activation="relu"), Dense(512, 10))
+trainer = clnet.Trainer(model, clnet.losses.CrossEntropyLoss(), clnet.optimizers.Adam())
+history = trainer.fit((np.zeros((64, 784), "float32"), np.zeros(64, "int32")), epochs=1, batch_size=64, verbose=False)
+assert history.rows[-1]["loss"] > 0
+print(time.perf_counter() - start)
+"""
+
+THEIRS = """
+import time
+start = time.perf_counter()
+import torch
+torch.set_num_threads({threads})
+nn = torch.nn
+model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).to("{where}")
+optimizer = torch.optim.Adam(model.parameters())
+x, y = torch.zeros(64, 784, device="{where}"), torch.zeros(64, dtype=torch.long, device="{where}")
+loss = nn.functional.cross_entropy(model(x), y)
+loss.backward()
+optimizer.step()
+assert loss.item() > 0
+print(time.perf_counter() - start)
+"""
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """The mlp's first step. Our first process compiles into a cache of its own and is told apart as cold."""
+
+    suite: str = "startup"
+    name: str = "import to first step"
+    quick: bool = False
+    processes: int = PROCESSES
+
+    def rows(self, setting: Setting) -> list[Row]:
+        if setting.engine.device.is_host:
+            return [setting.row(self.suite, self.name, note="needs a device that compiles")]
+        torch = setting.torch
+        theirs = THEIRS.format(threads=setting.threads, where=torch.where) if isinstance(torch, Torch) else ""
+        with tempfile.TemporaryDirectory(prefix="clnet-bench-") as folder:
+            # Bytecode is kept, as installations keep it, whatever this process was told: compiling all modules anew
+            # takes longer than the step.
+            bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode")}
+            env = environment() | bytecode | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder}
+            cold = seconds(OURS, env)
+            if theirs:
+                seconds(theirs, env)  # both have read their files from disk once
+            pairs = [(seconds(OURS, env), seconds(theirs, env) if theirs else 0.0) for _ in range(self.processes)]
+        mine, their = (statistics.median(p[k] for p in pairs) for k in range(2))
+        warm = [p[0] for p in pairs]
+        bare: dict[str, Any] = {"ours_ms": round(mine * 1e3, 2),
+                                "note": f"cold {cold:.2f} s; warm {min(warm):.2f} to {max(warm):.2f} s"}
+        if not isinstance(torch, Torch):
+            return [setting.row(self.suite, self.name, **bare)]
+        ratios = [t / o for o, t in pairs]
+        return [setting.row(self.suite, self.name, torch.name, **bare, peer_ms=round(their * 1e3, 2),
+                            ratio=round(statistics.median(ratios), 4), min=round(min(ratios), 4),
+                            max=round(max(ratios), 4), rounds=len(ratios), doubt=doubt(ratios, self.processes))]
+
+
+def works() -> list[FirstStep]:
+    return [FirstStep()]
+
+
+def cells(r: Row) -> dict[str, object]:
+    """A row as it stands in tables."""
+    return {**timed(r), "threads": r.threads, "note": r.remarks}
+
+
+SUITE = Suite(works, legend=LEGEND, cells=cells, rates=False)
+
+
+def seconds(script: str, env: dict[str, str]) -> float:
+    """What a fresh process measured. Raises CalledProcessError, TimeoutExpired."""
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env=env, capture_output=True, text=True,
+                         timeout=PATIENCE, check=True)
+    return float(out.stdout.strip().splitlines()[-1])

@@ -1,0 +1,1 @@
+"""What is there, and the checks that prove it."""

@@ -1,0 +1,172 @@
+"""`clnet tune`: measures what geometry and placement should be on this machine and keeps it in the user's folder.
+
+The search over a kernel's numbers goes coordinate by coordinate from those in use: a value is taken when it is faster
+by MARGIN and no less exact. Candidates run in a child process, so that one that crashes or hangs ends there; a value
+that leads to a program measured before costs nothing, one that is much slower at its first call is dropped. What was
+found has to win again, in turn with the numbers in use, before it is saved: machines are noisy, and the first times are
+those of a cold one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ...engine import host_or_device as place
+from ...errors import ConfigError
+from ...kernels import tuning as tune
+from ...names import ending
+from ...show import plural
+from .. import terminal
+from ..child import Child
+from .tasks import Task, space, tasks, wanted
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+    from ...engine.protocol import Engine
+
+TRIES = "clnet.workbench.tune.child"
+OPS = ("matmul", "conv", "winograd")
+MARGIN = 0.97  # share of the best time that a new best must be under
+WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
+AGAIN, ENOUGH = 5, 3  # pairs of times that confirm a find; so few do when the time is up
+LEAST = 6.0  # [s] that a task gets: a short budget finds something for a few rather than nothing for all
+CONFIRM = 0.7  # share of a task's time after which it looks no further, and confirms
+PATIENCE = 30.0  # [s] after which a candidate counts as hanging
+
+
+class Search:
+    """The search for one task: `best` numbers with their answer, against `start`, those in use."""
+
+    def __init__(self, child: Child, device: Device, op: str, task: Task) -> None:
+        self.child, self.device, self.op, self.task = child, device, op, task
+        self.best: dict[str, Any] = {}
+        self.whole = True  # False where the time was up before nothing got better
+        self._try({}, 1e9)
+        self.start = self.answer = self._try({}, 1e9, fresh=True)
+
+    def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
+        return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values,
+                               "give_up": give_up, "fresh": fresh})
+
+    def confirm(self, until: float = float("inf")) -> None:
+        """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by
+        MARGIN, or the time was too short.
+        """
+        pairs: list[list[float]] = []
+        while self.best and len(pairs) < AGAIN and time.monotonic() < until:
+            pairs.append([self._try(v, 1e9, fresh=True).get("seconds", 1e9) for v in ({}, self.best)])
+        if len(pairs) < ENOUGH:
+            self.best, self.answer = {}, self.start
+            return
+        before, after = (median(column) for column in zip(*pairs, strict=True))
+        self.start, self.answer = {**self.start, "seconds": before}, {**self.answer, "seconds": after}
+        if after > MARGIN * before:
+            self.best = {}
+
+    @property
+    def gain(self) -> float:
+        """How many times sooner the call is with the best numbers."""
+        return float(self.start["seconds"] / self.answer["seconds"]) if self.best else 1.0
+
+    def run(self, until: float) -> Iterator[str]:
+        """One line for every candidate that was tried, until nothing gets better or the time is up."""
+        better = "seconds" in self.start
+        while better:
+            better = False
+            for name, values in space(self.op, self.device).items():
+                for value in values:
+                    if time.monotonic() > until:
+                        self.whole = False
+                        return
+                    if value != self.best.get(name):
+                        better |= self._better({**self.best, name: value})
+                        yield f"{name}={value}"
+
+    def _better(self, values: dict[str, Any]) -> bool:
+        got = self._try(values, 1.5 * self.answer["seconds"])
+        if "seconds" not in got or got["seconds"] > MARGIN * self.answer["seconds"]:
+            return False
+        if got["error"] > WORSE * self.start["error"]:
+            return False
+        self.best, self.answer = values, got
+        return True
+
+
+def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path | None = None) -> int:
+    """Searches the numbers of an op's tasks for `budget` seconds in all, and at most the last trial longer. ConfigError
+    if none has the name.
+    """
+    found, start = wanted(op, only), time.monotonic()
+    if not found:
+        names = [t.label for t in tasks(op)]
+        raise ConfigError(
+            f"tune: expected --only with a part of one of {', '.join(names)}; got {only!r}{ending(only, names)}")
+    path = folder / f"{tune.slug(engine.device)}.json" if folder else None
+    made = f"clnet tune --op {op}" + (f" --only '{only}'" if only else "") + f" --budget {budget:g}"
+    child, done = Child(TRIES, PATIENCE), list[Search]()
+    try:
+        with terminal.bar(found, desc=f"tune {op} {engine.device.key}") as bar:
+            for k, task in enumerate(bar):
+                now = time.monotonic()
+                if (left := start + budget - now) <= 0:
+                    break
+                share = min(left, max(left / (len(found) - k), LEAST))
+                done.append(search := Search(child, engine.device, op, task))
+                for line in search.run(now + CONFIRM * share):
+                    bar.set_postfix_str(f"{task.label}: {line}")
+                search.confirm(now + share)
+                bar.write(_line(search))
+                if search.best:
+                    tune.keep(engine.device, task.entry, search.best, made, path)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}") from None
+    finally:
+        child.stop()
+    terminal.say(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}")
+    return 0
+
+
+def _line(search: Search) -> str:
+    if "seconds" not in search.start:
+        return f"{search.task.label}: {search.start['failed']}"
+    before, after = search.start["seconds"] * 1e3, search.answer["seconds"] * 1e3
+    if not search.best:
+        return f"{search.task.label:24} {before:9.3f} ms, as it is"
+    numbers = ", ".join(f"{k}={v}" for k, v in search.best.items())
+    return f"{search.task.label:24} {before:9.3f} ms -> {after:9.3f} ms ({search.gain:.2f}x) {numbers}"
+
+
+def _outcome(done: Sequence[Search], tasks: int) -> str:
+    """How many calls were searched, what was gained, and where that is kept (the sentence's end)."""
+    better = [s.gain for s in done if s.best]
+    whole, calls = sum(s.whole for s in done), plural(tasks, "call")
+    how_far = (f"{calls} searched" if whole == tasks
+               else f"{len(done)} of {calls} searched until the time was up, {whole} to the end")
+    if not better:
+        return f"{how_far}; nothing was gained, nothing changed in"
+    return f"{how_far}; {len(better)} of them {min(better):.2f} to {max(better):.2f} times as fast, kept in"
+
+
+def placement(engine: Engine, only: str = "") -> int:
+    """Times every op on host and device over growing sizes;
+    each threshold is saved as soon as it is known. Exit status.
+    """
+    calls = {name: call for name, call in place.examples().items() if only in name}
+    if not calls:
+        raise ConfigError(
+            f"tune: expected --only with a part of the name of an op; got {only!r}{ending(only, place.examples())}")
+    try:
+        with terminal.bar(total=len(calls), desc=f"placement {engine.device.key}") as bar:
+            for name, elements in place.measure(engine, calls):
+                bar.set_postfix_str(f"{name}: host up to {elements}")
+                bar.update()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("what was measured is kept") from None
+    found = place.thresholds(engine.device)
+    print(f"{len(found)} ops measured, {sum(n > 0 for n in found.values())} run on the host for small arrays; kept in "
+          f"{place._file(engine.device)}")
+    return 0

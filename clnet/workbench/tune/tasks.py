@@ -1,0 +1,96 @@
+"""What `clnet tune` works on: calls that stand for a shape class,
+with the reference of each and the numbers that may change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import ops as F
+from ...core.autodiff import gradients
+from ...core.tensor import Tensor
+from ...engine.device.devices import Device
+from ...errors import ConfigError
+from ...kernels.conv import conv as conv_geometry
+from ...kernels.conv import conv_winograd
+from ...kernels.conv.problem import shape_class
+from ...kernels.matmul import matmul as matmul_geometry
+from ...kernels.matmul import matmul_gpu as matmul_gpu_geometry
+from ...kernels.matmul import problem as matmul_problem
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call. `entry` is where its numbers stand in a table: (op, shape class)."""
+
+    label: str
+    entry: tuple[str, str]
+    call: Callable[..., Any]
+    reference: Callable[..., Any] | None  # None: the float64 engine
+    shapes: tuple[tuple[int, ...], ...]
+
+
+SQUARES = (64, 128, 256, 512, 1152, 2048)
+# n, c, o, side
+CONVOLUTIONS = ((16, 64, 64, 56), (16, 128, 128, 28), (16, 256, 256, 14), (64, 32, 64, 28), (32, 16, 16, 32))
+FLAT = ((64, 784, 512), (64, 512, 512), (512, 784, 512), (2048, 128, 512))  # m, k, n
+
+
+def tasks(op: str) -> list[Task]:
+    """The calls of an op, smallest first."""
+    return {"matmul": _products, "conv": lambda: _convolutions("conv", 2),
+            "winograd": lambda: _convolutions("winograd", 1)}[op]()
+
+
+def wanted(op: str, only: str) -> list[Task]:
+    """The calls of an op whose name contains `only`;
+    or the one product that it spells, as "TN 768x8192x3072" does (m, k, n).
+    """
+    found = [t for t in tasks(op) if only.lower() in t.label.lower()]
+    spelled = re.fullmatch(r"(NN|NT|TN) (\d+)x(\d+)x(\d+)", only) if op == "matmul" else None
+    return found or ([_product(spelled[1], *map(int, spelled.groups()[1:]))] if spelled else [])
+
+
+def _products() -> list[Task]:
+    return [_product(form, *sizes) for sizes in [*((s, s, s) for s in SQUARES), *FLAT] for form in ("NN", "NT", "TN")]
+
+
+def _product(form: str, m: int, k: int, n: int) -> Task:
+    forms: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "NN": (lambda x, w: F.matmul(x, w), lambda x, w: x @ w),
+        "NT": (lambda x, w: F.matmul(x, w.mT), lambda x, w: x @ w.T),
+        "TN": (lambda x, w: F.matmul(x.mT, w), lambda x, w: x.T @ w)}
+    call, reference = forms[form]
+    shapes = {"NN": ((m, k), (k, n)), "NT": ((m, k), (n, k)), "TN": ((k, m), (k, n))}[form]
+    strides = {"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form]
+    entry = matmul_problem.shape_class(1, m, n, k, *strides)
+    return Task(f"{form} {m}x{k}x{n}", ("matmul", entry), call, reference, shapes)
+
+
+def _convolutions(op: str, stride: int) -> list[Task]:
+    """3x3 forward and both gradients: with stride 2 by sums over taps, with stride 1 by Winograd's tiles."""
+    def call(x: Tensor, w: Tensor, g: Tensor) -> Any:
+        y = F.conv(x, w, stride=stride, padding=1)
+        return F.concat([t.reshape(-1) for t in (y, *gradients(y, [x, w], g))])
+
+    found = []
+    for n, c, o, side in CONVOLUTIONS:
+        out = side // stride
+        entry = op, shape_class(c, o, (out, out))
+        found.append(Task(f"{c}->{o} {side}x{side} b{n}", entry, call, None,
+                          ((n, c, side, side), (o, c, 3, 3), (n, o, out, out))))
+    return found
+
+
+def space(op: str, device: Device) -> dict[str, Sequence[Any]]:
+    """Tunable -> the values that are tried. Raises ConfigError where a device's geometry has none."""
+    if device.is_gpu and op == "matmul":
+        return matmul_gpu_geometry.space(device)
+    if not device.is_cpu:
+        raise ConfigError(
+            f"tune: expected a CPU, or --op matmul; got {op} on {device}; "
+            "other tables of GPUs are made by timing all their tiles.")
+    return {"matmul": matmul_geometry.SPACE, "conv": conv_geometry.SPACE, "winograd": conv_winograd.SPACE}[op]

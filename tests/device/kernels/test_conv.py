@@ -1,0 +1,214 @@
+"""Convolution and pooling: the device against the float64 reference, both against PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet.core.autodiff import gradients
+from clnet.core.op import OPS
+from clnet.core.tensor import tensor
+from clnet.engine.reference import NumpyEngine
+from clnet.kernels.variant import Choice
+from clnet.ops.conv import conv, conv_transpose
+from clnet.ops.pool import avg_pool, global_pool, max_pool
+
+RNG = np.random.default_rng(7)
+REFERENCE = NumpyEngine()
+
+# x, w, stride, padding, dilation, groups. Widths around the register tile of 14, channels around vectors of 16.
+CONVOLUTIONS = [
+    ((2, 3, 17), (17, 3, 5), 2, 1, 2, 1),
+    ((2, 4, 9, 15), (33, 4, 3, 3), 1, 1, 1, 1),
+    ((1, 17, 7, 29), (15, 17, 3, 3), 1, 0, 1, 1),
+    ((3, 2, 13, 13), (16, 2, 3, 2), (2, 3), (1, 2), 1, 1),
+    ((1, 8, 11, 14), (12, 4, 3, 3), 1, 2, 2, 2),
+    ((2, 6, 8, 10), (6, 1, 3, 3), 1, 1, 1, 6),
+    ((2, 5, 6, 7), (9, 5, 1, 1), 1, 0, 1, 1),
+    ((2, 5, 7, 7), (9, 5, 1, 1), 2, 0, 1, 1),
+    ((1, 3, 1, 1), (4, 3, 3, 3), 1, 1, 1, 1),
+    ((1, 3, 4, 5, 6), (5, 3, 2, 3, 3), (1, 2, 1), 1, 1, 1),
+    ((2, 3, 9, 17), (6, 1, 3, 3), (1, 2), 1, 1, 3),     # few results a group: lanes along a row
+    ((1, 2, 8, 15), (2, 2, 3, 5), 1, (1, 2), 1, 1),
+    ((1, 2, 7, 16), (2, 1, 3, 3), 1, 1, 1, 2),
+    ((3, 5, 11, 33), (5, 1, 3, 3), 2, 1, 1, 5),
+    ((2, 4, 23, 14), (8, 1, 7, 5), (2, 1), (3, 2), 1, 4),
+    ((2, 3, 5, 6, 17), (3, 1, 3, 2, 3), (1, 2, 2), 1, (1, 2, 1), 3),
+    ((3, 16, 3, 5), (33, 16, 3, 3), 1, 1, 1, 1),     # from 16 channels on: tiles of 2 x 2, rows of them across images
+    ((1, 47, 7, 29), (32, 47, 3, 3), 1, 0, 1, 1),
+    ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
+]
+POOLS = [  # x, window, stride, padding, dilation, ceil_mode
+    ((2, 3, 33), 2, None, 0, 1, False),
+    ((2, 3, 9, 35), 3, 2, 1, 1, False),
+    ((2, 3, 8, 10), 3, 2, 1, 1, True),
+    ((1, 2, 12, 11), 3, 1, 1, 2, False),
+    ((1, 2, 5, 6, 7), (2, 3, 2), (2, 2, 3), (1, 1, 0), 1, True),
+]
+
+
+def draw(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
+    a, b = np.asarray(a, "float64"), np.asarray(b, "float64")
+    assert a.shape == b.shape
+    assert np.abs(a - b).max(initial=0) <= tolerance * (1 + np.abs(b).max(initial=0))
+
+
+def both(engine: Any, *tensors: Any) -> list[Any]:
+    """Values on the device, after comparing them with the reference."""
+    values = engine.values(list(tensors))
+    for value, expected in zip(values, REFERENCE.values(list(tensors)), strict=True):
+        close(value, expected)
+    return list(values)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution_and_its_gradients(engine: Any, case: Any) -> None:
+    xs, ws, stride, padding, dilation, groups = case
+    x, w, b = draw(*xs), draw(*ws), draw(ws[0])
+    inputs = [tensor(v) for v in (x, w, b)]
+    y = conv(*inputs, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    g = draw(*y.shape)
+    values = both(engine, y, *gradients(y, inputs, tensor(g)))
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    leaves = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, w, b)]
+    expected = getattr(torch.nn.functional, f"conv{len(xs) - 2}d")(*leaves, stride, padding, dilation, groups)
+    for value, want in zip(values, [expected, *torch.autograd.grad(expected, leaves, torch.tensor(g))], strict=True):
+        close(value, want.detach().numpy())
+
+
+@pytest.mark.parametrize(("xs", "ws", "stride", "padding", "more", "dilation", "groups"), [
+    ((2, 4, 5, 6), (4, 3, 3, 3), 2, 1, 1, 1, 1),
+    ((1, 4, 5), (4, 2, 3), 1, 0, 2, 3, 2),
+    ((1, 16, 3, 3), (16, 20, 2, 2), (2, 3), (1, 0), (1, 2), 1, 1),
+], ids=str)
+def test_transposed_convolution(engine: Any, xs: Any, ws: Any, stride: Any, padding: Any, more: Any, dilation: Any,
+                                groups: int) -> None:
+    x, w, b = draw(*xs), draw(*ws), draw(ws[1] * groups)
+    inputs = [tensor(v) for v in (x, w, b)]
+    y = conv_transpose(*inputs, stride=stride, padding=padding, output_padding=more, dilation=dilation, groups=groups)
+    g = draw(*y.shape)
+    values = both(engine, y, *gradients(y, inputs, tensor(g)))
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    leaves = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, w, b)]
+    expected = getattr(torch.nn.functional, f"conv_transpose{len(xs) - 2}d")(*leaves, stride, padding, more, groups,
+                                                                             dilation)
+    for value, want in zip(values, [expected, *torch.autograd.grad(expected, leaves, torch.tensor(g))], strict=True):
+        close(value, want.detach().numpy())
+
+
+def test_nothing_of_it_falls_back_to_the_host(engine: Any) -> None:
+    before = dict(getattr(engine, "fallbacks", {}))
+    x, w = tensor(draw(2, 6, 8, 9)), tensor(draw(20, 6, 3, 3))
+    y = max_pool(conv(x, w, padding="same"), 2)
+    engine.values([y, *gradients(y, [x, w], tensor(draw(*y.shape)))])
+    assert dict(getattr(engine, "fallbacks", {})) == before
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_data_gradient", "conv_weight_gradient", "max_pool", "max_pool_index",
+                                  "max_pool_gradient", "sum_pool", "sum_pool_gradient"])
+def test_samples_agree_in_both_precisions(engine: Any, name: str) -> None:
+    op = OPS[name]
+    assert op.samples is not None
+    for k, case in enumerate(op.samples()):
+        dtype = "float64" if k % 2 and getattr(engine.device, "fp64", True) else "float32"
+        both(engine, op(*[tensor(a) for a in case.arrays(RNG, (-2, 2), dtype)], **case.attrs))
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_data_gradient"])
+def test_the_tiles_of_gpus_are_right_on_any_device(engine: Any, name: str,
+                                                   chosen_for: Callable[..., list[Choice]]) -> None:
+    if not engine.compiles:
+        pytest.skip("the NumPy engine launches no kernels")
+    op = OPS[name]
+    assert op.samples is not None
+    asked = chosen_for(op, kind="gpu")
+    engine.plans.clear()
+    drawn = [([tensor(a) for a in case.arrays(RNG, (-2, 2), "float32")], case.attrs) for case in op.samples()]
+    both(engine, *[op(*inputs, **attrs) for inputs, attrs in drawn])
+    engine.plans.clear()
+    assert any(choice.stages for choice in asked)
+
+
+def test_second_derivatives(engine: Any) -> None:
+    x, w = tensor(draw(2, 4, 6, 7)), tensor(draw(16, 4, 3, 3))
+    y = conv(x, w, stride=2, padding=1)
+    gx, gw = gradients(y, [x, w], tensor(draw(*y.shape)))
+    both(engine, *gradients((gx * gx).sum() + (gw * gw).sum(), [x, w]))
+
+
+@pytest.mark.parametrize("case", POOLS, ids=str)
+def test_pooling_and_its_gradients(engine: Any, case: Any) -> None:
+    xs, size, stride, padding, dilation, ceil_mode = case
+    x = np.round(2 * draw(*xs))  # many ties
+    t, d = tensor(x), len(xs) - 2
+    outputs = {"max": max_pool(t, size, stride, padding, dilation, ceil_mode)}
+    if dilation == 1:
+        outputs |= {f"avg {pad}": avg_pool(t, size, stride, padding, ceil_mode, pad) for pad in (True, False)}
+    g = draw(*outputs["max"].shape)
+    results = {k: both(engine, y, gradients(y, [t], tensor(g))[0]) for k, y in outputs.items()}
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    leaf = torch.tensor(x, requires_grad=True)
+    for kind, (value, slope) in results.items():
+        if kind == "max":
+            want = getattr(torch.nn.functional, f"max_pool{d}d")(leaf, size, stride, padding, dilation, ceil_mode)
+        else:
+            want = getattr(torch.nn.functional, f"avg_pool{d}d")(leaf, size, stride, padding, ceil_mode,
+                                                                 kind == "avg True")
+        close(value, want.detach().numpy())
+        close(slope, torch.autograd.grad(want, leaf, torch.tensor(g))[0].numpy())
+
+
+def test_the_first_maximum_or_nan_wins(engine: Any) -> None:
+    x = np.array([[[1, 1, 0, 2, 2, np.nan, np.nan, 5, -np.inf, -np.inf, np.nan, -np.inf]]], "float32")
+    t = tensor(x)
+    y = max_pool(t, 2)
+    np.testing.assert_array_equal(engine.values([y])[0], [[[1, 2, np.nan, np.nan, -np.inf, np.nan]]])
+    slope = gradients(y, [t], tensor(np.arange(1, 7, dtype="float32").reshape(1, 1, 6)))[0]
+    np.testing.assert_array_equal(engine.values([slope])[0], [[[1, 0, 0, 2, 0, 3, 4, 0, 5, 0, 6, 0]]])
+
+
+@pytest.mark.parametrize("mode", ["avg", "max", "sum"])
+def test_global_pooling(engine: Any, mode: str) -> None:
+    x = draw(2, 3, 5, 4)
+    fold = {"avg": np.mean, "max": np.max, "sum": np.sum}[mode]
+    (y, kept) = both(engine, global_pool(tensor(x), mode), global_pool(tensor(x), mode, keepdims=True))
+    close(y, fold(x, axis=(2, 3)))
+    assert kept.shape == (2, 3, 1, 1)
+
+
+@pytest.mark.parametrize("channels", [2, 16])
+def test_nan_and_infinity_stay_where_they_are(engine: Any, channels: int) -> None:
+    x, w = draw(1, channels, 6, 19), draw(channels + 14, channels, 3, 3)
+    x[0, 0, 2, 5], x[0, 1, 4, 17] = np.nan, np.inf
+    y = conv(tensor(x), tensor(w), padding=1)
+    np.testing.assert_array_equal(np.isfinite(engine.values([y])[0]), np.isfinite(REFERENCE.values([y])[0]))
+
+
+@pytest.mark.parametrize("channels", [15, 16])
+def test_a_second_run_gives_the_same_bits(engine: Any, channels: int) -> None:
+    x, w = draw(3, channels, 7, 9), draw(33, channels, 3, 3)
+    g = draw(3, 33, 7, 9)
+
+    def run() -> Any:
+        inputs = [tensor(x), tensor(w)]
+        y = conv(*inputs, padding=1)
+        return engine.values([y, *gradients(y, inputs, tensor(g))])
+
+    for a, b in zip(run(), run(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_empty_batches(engine: Any) -> None:
+    x, w = tensor(np.zeros((0, 3, 5, 5), "float32")), tensor(draw(4, 3, 3, 3))
+    y = conv(x, w)
+    gx, gw = gradients(y, [x, w], tensor(np.zeros((0, 4, 3, 3), "float32")))
+    values = engine.values([y, gx, gw, max_pool(x, 2)])
+    assert [v.shape for v in values] == [(0, 4, 3, 3), (0, 3, 5, 5), (4, 3, 3, 3), (0, 3, 2, 2)]
+    assert not values[2].any()

@@ -1,0 +1,174 @@
+"""Every dtype through pointwise ops, reductions, casts, gathers and views, against NumPy.
+
+float16 and bfloat16 are storage types: a device computes them in float32 and rounds what it stores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import ops as F
+from clnet.core.op import OPS, Pointwise
+from clnet.core.spec import DTYPES, FLOATS, INTS, np_dtype
+from clnet.core.tensor import tensor
+from clnet.workbench.evidence.checks import TOLERANCE, compare
+
+# The widest of each kind and the narrowest floats by default, all with -m slow:
+# every dtype compiles programs of its own.
+EVERY = [pytest.param(d, marks=pytest.mark.slow) if d not in ("bool", "int64", "uint64", "float16", "float64") else d
+         for d in DTYPES]
+SHAPE = (3, 37)  # two vectors and a tail on the widest device
+
+
+def draw(dtype: str, seed: int = 0, low: float = 1, high: float = 9) -> np.ndarray[Any, Any]:
+    x = np.random.default_rng(seed).uniform(low, high, SHAPE)
+    return np.asarray(x > (low + high) / 2 if dtype == "bool" else x, np_dtype(dtype))
+
+
+def assert_same(outputs: list[Any], wanted: list[Any], engine: Any, terms: int = 1) -> None:
+    """Device values against NumPy's: integers exactly, floats to the table of the checks."""
+    for k, (got, want, t) in enumerate(zip(engine.values(outputs), wanted, outputs, strict=True)):
+        want = np.asarray(want)
+        same = got.dtype == np_dtype(t.dtype) and got.shape == want.shape
+        assert same, (k, got.dtype, want.dtype, got.shape, want.shape)
+        if t.dtype in FLOATS:
+            a, b = got.astype(np.float64), want.astype(np.float64)
+            assert np.all(np.abs(a - b) <= TOLERANCE[t.dtype] * np.sqrt(terms) * (1 + np.abs(b))), (k, t, a, b)
+        else:
+            assert got.dtype == want.dtype and np.array_equal(got, want), (k, t, got, want)
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_integer_arithmetic_wraps_and_keeps_its_type(engine: Any, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x, y = draw(dtype), draw(dtype, 1)
+    x[0, :6] = [info.max, info.min, 0, 1, info.max, info.min]
+    y[0, :6] = [info.max, 1, 3, 2, 1, info.max]
+    if info.min < 0:
+        x[1], y[2] = -x[1], -y[2]
+    a, b = tensor(x), tensor(y)
+    with np.errstate(all="ignore"):
+        outputs = [a + b, a - b, a * b, a // b, a % b, -a, abs(a), F.sign(a), F.square(a), F.maximum(a, b),
+                   F.minimum(a, b)]
+        wanted = [x + y, x - y, x * y, x // y, x % y, -x, np.abs(x), np.sign(x), x * x, np.maximum(x, y),
+                  np.minimum(x, y)]
+    assert_same(outputs, wanted, engine)
+    outputs = [a & b, a | b, a ^ b, ~a, F.relu(a), F.where(a > b, a, b)]
+    assert_same(outputs, [x & y, x | y, x ^ y, ~x, np.maximum(x, 0), np.where(x > y, x, y)], engine)
+    assert_same([F.pow(tensor(draw(dtype)), tensor(draw(dtype, 1, 0, 3)))], [draw(dtype) ** draw(dtype, 1, 0, 3)],
+                engine)
+    assert_same([a << tensor(draw(dtype, 2, 0, 6)), a >> tensor(draw(dtype, 2, 0, 6))],
+                [x << draw(dtype, 2, 0, 6), x >> draw(dtype, 2, 0, 6)], engine)
+
+
+@pytest.mark.parametrize("dtype", EVERY)
+def test_comparisons(engine: Any, dtype: str) -> None:
+    x, y = draw(dtype), draw(dtype, 1)
+    y[:, ::3] = x[:, ::3]
+    a, b = tensor(x), tensor(y)
+    assert_same([a < b, a <= b, a > b, a >= b, F.equal(a, b), F.not_equal(a, b)],
+                [x < y, x <= y, x > y, x >= y, x == y, x != y], engine)
+
+
+def test_bool_logic(engine: Any) -> None:
+    x, y = draw("bool"), draw("bool", 1)
+    a, b = tensor(x), tensor(y)
+    outputs = [a & b, a | b, a ^ b, ~a, a + b, a * b, F.logical_not(a), F.where(a, 1.5, 2.5)]
+    assert_same(outputs, [x & y, x | y, x ^ y, ~x, x | y, x & y, ~x, np.where(x, 1.5, 2.5)], engine)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_float_functions(engine: Any, dtype: str) -> None:
+    x, y = draw(dtype, 0, 0.5, 2.5), draw(dtype, 1, 0.5, 2.5)
+    wide = x.astype(np.float64), y.astype(np.float64)
+    for name, op in sorted(OPS.items()):
+        arithmetic = isinstance(op, Pointwise) and op.family == "pointwise" and op.accepts in ("float", "number", "any")
+        if arithmetic and name not in ("full", "arange", "cast", "where", "mod", "floordiv"):
+            result = compare(lambda *t, op=op: op(*t), [x, y][: len(op.args)], engine)
+            assert result, f"{name}: {result}"
+    assert_same([tensor(x) % tensor(y), tensor(x) // tensor(y)], [np.mod(*wide), np.floor_divide(*wide)], engine)
+
+
+@pytest.mark.parametrize("dtype", EVERY)
+def test_reductions(engine: Any, dtype: str) -> None:
+    x = draw(dtype, 0, 0, 2 if dtype in FLOATS else 4)
+    t, wide = tensor(x), x.astype(np.float64) if dtype in FLOATS else x
+    for axes in ((0,), (1,), (0, 1)):
+        outputs = [F.sum(t, axes), F.max(t, axes), F.min(t, axes)]
+        wanted = [wide.sum(axes), wide.max(axes), wide.min(axes)]
+        if dtype != "bool":
+            outputs.append(F.prod(t[:, :5], axes))
+            wanted.append(wide[:, :5].prod(axes))
+        assert_same(outputs, wanted, engine, terms=x.size)
+    assert_same([F.argmax(t, 1), F.argmin(t, 1), F.argmax(t)], [x.argmax(1), x.argmin(1), np.asarray(x.argmax())],
+                engine)
+
+
+@pytest.mark.parametrize("source", EVERY)
+def test_casts(engine: Any, source: str) -> None:
+    x = draw(source, 0, -99 if source in FLOATS or source.startswith("int") else 0, 99)
+    inside = np.abs(x) if source in FLOATS or source.startswith("int") else x
+    outputs = [F.cast(tensor(inside if to.startswith("u") else x), to) for to in DTYPES]
+    wanted = [(inside if to.startswith("u") else x).astype(np_dtype(to)) for to in DTYPES]
+    for t, got, want in zip(outputs, engine.values(outputs), wanted, strict=True):
+        assert got.dtype == want.dtype and np.array_equal(got, want), (source, t.dtype, got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_round_to_nearest_even(engine: Any, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    special = [0.0, -0.0, np.nan, np.inf, -np.inf, 65504, 65519, 65520, 1e38, 3.4e38, 6e-8, 2.98e-8]
+    ties = [1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8]
+    x = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-7, 6, 500), special, ties]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = x.astype(np_dtype(dtype))
+        # arithmetic on what was rounded, in float32; it rounds again where it is stored
+        thrice = want.astype(np.float32) * 3
+    narrow = F.cast(tensor(x), dtype)
+    got, through, inner = engine.values([narrow, F.cast(narrow * 3, "float32"), F.cast(narrow, "float32")])
+    assert np.array_equal(got, want, equal_nan=True)
+    assert np.array_equal(through, thrice, equal_nan=True)
+    assert np.array_equal(inner, want.astype(np.float32), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", EVERY)
+def test_data_movement(engine: Any, dtype: str) -> None:
+    x, i = draw(dtype), np.array([2, 0, -1, 1, 2])
+    t = tensor(x)
+    outputs = [F.gather(t, i), F.gather(t, i, 1), t.T, t[1:, ::3], F.flip(t, 1), F.pad(t, (1, 0), (0, 2)),
+               F.concat([t, t, t], 0), F.concat([t, t], 1), F.expand(t[:1], SHAPE),
+               F.full(value=1, dtype=dtype, shape=(3,)), F.windows(t, (2,))]
+    wanted = [x[i], x[:, i], x.T, x[1:, ::3], x[:, ::-1], np.pad(x, ((1, 0), (0, 2))),
+              np.concatenate([x, x, x]), np.concatenate([x, x], 1), np.broadcast_to(x[:1], SHAPE),
+              np.ones(3, np_dtype(dtype)), np.stack([x[:, :-1], x[:, 1:]], -1)]
+    for k, (got, want) in enumerate(zip(engine.values(outputs), wanted, strict=True)):
+        assert got.dtype == want.dtype and np.array_equal(got, want), (k, got, want)
+
+
+@pytest.mark.parametrize("index", INTS)
+def test_index_dtypes(engine: Any, index: str) -> None:
+    x, i = draw("float32"), np.array([2, 0, 1, 1, 2], index)
+    y = np.zeros((3, 3), np.float32)
+    np.add.at(y, i, x.T[:5, :3])
+    assert_same([F.gather(tensor(x), tensor(i)), F.scatter_add(tensor(x.T[:5, :3]), tensor(i), 3)], [x[i], y], engine,
+                terms=5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int64", "uint8"])
+def test_scatter_dtypes(engine: Any, dtype: str) -> None:
+    x, i = draw(dtype), np.array([4, 0, 4])
+    y = np.zeros((5, SHAPE[1]), np.float64 if dtype in FLOATS else dtype)
+    np.add.at(y, i, x)
+    assert_same([F.scatter_add(tensor(x), i, 5)], [y], engine, terms=2)
+
+
+@pytest.mark.parametrize(("integers", "floats"), [("bool", "float32"), ("uint8", "float32"), ("int8", "float32"),
+                                                  ("int16", "float32"), ("int64", "float64")])
+def test_a_float_beside_small_integers_is_single_precision(engine: Any, integers: str, floats: str) -> None:
+    x = tensor(np.arange(2).astype(integers))
+    y = x * 0.1
+    assert y.dtype == floats
+    np.testing.assert_array_equal(y.numpy(), np.arange(2).astype(floats) * np.dtype(floats).type(0.1))

@@ -1,0 +1,92 @@
+"""Gathers and scatters: indices outside, empty rows, NaN, the many-item sort,
+the GPU's kernels on whatever device there is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import ops as F
+from clnet.core.autodiff import gradients
+from clnet.core.op import OPS, Case
+from clnet.core.spec import DTYPES, FLOATS, np_dtype
+from clnet.core.tensor import tensor
+from clnet.kernels.rows import index as family
+from clnet.ops.pointwise import arange
+from clnet.workbench.evidence import checks
+from clnet.workbench.evidence.cases import arrays, cases
+
+MANY = Case(((1, 5000, 7), np.random.default_rng(0).integers(0, 3000, 5000)), dict(rows=3001))
+ON_DEVICE = arange(n=3, dtype="int32") * 4 - 4  # -4, 0, 4: indices that the host does not know
+
+
+def test_device_indices_outside_are_nan_and_dropped(engine: Any) -> None:
+    x = tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+    y, z, w = engine.values([F.gather(x, ON_DEVICE), F.scatter_add(x, ON_DEVICE, 3),
+                             F.gather(x.astype("int32"), ON_DEVICE)])
+    assert np.isnan(y[[0, 2]]).all() and np.array_equal(y[1], [0, 1])
+    assert np.array_equal(z, [[2, 3], [0, 0], [0, 0]])
+    assert np.array_equal(w, [[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(IndexError, match=r"got a range of \[-4, 4\]"):
+        F.expect_indices("gather", ON_DEVICE, 3)
+
+
+def test_scatter_max_keeps_the_first_maximum_and_nan(engine: Any) -> None:
+    source, index = tensor(np.float32([[1, 5], [1, np.nan], [0, 9], [-3, -2]])), np.array([2, 2, 2, 0])
+    y = F.scatter_max(source, index, 4)
+    g = gradients(y, [source], tensor(np.arange(1, 9, dtype=np.float32).reshape(4, 2)))[0]
+    value, slope = engine.values([y, g])
+    assert np.array_equal(value, np.float32([[-3, -2], [0, 0], [1, np.nan], [0, 0]]), equal_nan=True)
+    assert np.array_equal(slope, np.float32([[5, 0], [0, 6], [0, 0], [1, 2]]))
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax", "sparse_matmul", "sparse_places"])
+def test_gpu_kernels_run_anywhere(name: str, engine: Any, as_gpu: Any) -> None:
+    if engine.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    engine = as_gpu(engine, vector_width=engine.device.vector_width)
+    for case in [*cases(OPS[name])[1:2], *([MANY] if name == "scatter_add" else [])]:
+        result = checks.parity(OPS[name], case, engine)
+        assert result, str(result)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_vectors_of_every_dtype_on_gpus(dtype: str, engine: Any, as_gpu: Any) -> None:
+    """Whole vectors of rows, at the beginning of memory and one element after it."""
+    if engine.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    engine, i = as_gpu(engine, vector_width=engine.device.vector_width), np.array([2, 0, -1, 2])
+    flat = (np.arange(41) % 2 if dtype == "bool" else np.arange(41) - 20 * (dtype in FLOATS)).astype(np_dtype(dtype))
+    x, late = tensor(flat[:40].reshape(5, 8)), tensor(flat)[1:].reshape(5, 8)
+    added = np.zeros((3, 8), np_dtype(dtype))
+    np.add.at(added, i, flat[:32].reshape(4, 8))
+    y, z = engine.values([F.gather(x, i), F.gather(late, i)])
+    assert np.array_equal(y, flat[:40].reshape(5, 8)[i]) and np.array_equal(z, flat[1:].reshape(5, 8)[i])
+    if dtype != "bool":
+        assert np.array_equal(engine.values([F.scatter_add(x[:4], i, 3)])[0], added)
+
+
+@pytest.mark.parametrize("edges", [1, 1023, 1024, 5000])
+def test_ranks_of_edges_on_gpus(edges: int, engine: Any, as_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine.device.is_host:
+        pytest.skip("the host engine has no kernels")
+    monkeypatch.setattr(family, "RANKS", 1 << 40)
+    # some outside, some from the end
+    engine, index = as_gpu(engine, vector_width=engine.device.vector_width), MANY.args[1][:edges] - 40
+    for op in (OPS["scatter_add"], OPS["scatter_argmax"]):
+        result = checks.parity(op, Case(((1, edges, 3), index), dict(rows=2900)), engine)
+        assert result, str(result)
+
+
+def test_sort_in_many_chunks_and_digits(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(family.SORT_SHARE, "cpu", 100)
+    monkeypatch.setitem(family.SORT_BITS, "cpu", 5)
+    case = dataclasses.replace(MANY, attrs=dict(rows=3002))  # a plan of its own
+    for op in (OPS["scatter_add"], OPS["scatter_argmax"]):
+        result = checks.parity(op, case, engine)
+        assert result, str(result)
+    assert checks.determinism(checks.case_function(OPS["scatter_add"], case), arrays(OPS["scatter_add"], case), engine)

@@ -1,0 +1,75 @@
+"""Convolution and pooling on the reference: derivatives against differences, spellings of padding, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet.core.autodiff import gradients
+from clnet.core.op import OPS
+from clnet.core.tensor import tensor
+from clnet.engine.reference import NumpyEngine
+from clnet.errors import ConfigError, ShapeError
+from clnet.ops.conv import conv, conv_transpose
+from clnet.ops.pool import global_pool, max_pool
+
+RNG = np.random.default_rng(7)
+REFERENCE = NumpyEngine()
+
+
+def draw(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_data_gradient", "conv_weight_gradient", "max_pool", "max_pool_gradient",
+                                  "sum_pool", "sum_pool_gradient"])
+def test_derivatives_are_the_limits_of_differences(name: str) -> None:
+    """d/dε Σ g · f(x + ε v) at 0, in float64 on the reference."""
+    op = OPS[name]
+    assert op.samples is not None
+    for case in op.samples():
+        arrays = case.arrays(RNG, (-2, 2), "float64")
+        inputs = [tensor(a) for a in arrays]
+        free = [i for i, a in enumerate(arrays) if a.dtype.kind == "f"]
+        y = op(*inputs, **case.attrs)
+        g = RNG.standard_normal(y.shape)
+        slopes = REFERENCE.values(gradients(y, [inputs[i] for i in free], tensor(g)))
+        directions = [RNG.standard_normal(arrays[i].shape) for i in free]
+        moved = []
+        for step in (1e-6, -1e-6):
+            at = [a + step * directions[free.index(i)] if i in free else a for i, a in enumerate(arrays)]
+            moved.append(float((g * op.ref(*at, **case.attrs)).sum()))
+        slope = sum(float((s * d).sum()) for s, d in zip(slopes, directions, strict=True))
+        assert abs((moved[0] - moved[1]) / 2e-6 - slope) <= 1e-6 * (1 + abs(slope))
+
+
+def test_padding_has_four_spellings() -> None:
+    x, w = tensor(draw(1, 2, 5, 6)), tensor(draw(3, 2, 3, 2))
+    same = conv(x, w, padding="same")
+    assert same.shape == (1, 3, 5, 6)
+    assert same.attrs == conv(x, w, padding=((1, 1), (0, 1))).attrs
+    assert conv(x, w, padding="valid").attrs == conv(x, w).attrs
+    assert conv(x, w, padding=(1, 2)).shape == (1, 3, 5, 9)
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda x, w: conv(x, w, groups=2), ShapeError, "x has 4 channels"),
+    (lambda x, w: conv(x, tensor(draw(3, 2, 3, 3)), groups=2), ShapeError, "multiple of groups"),
+    (lambda x, w: conv(x, tensor(draw(3, 4, 9, 3))), ShapeError, "no larger than the padded input"),
+    (lambda x, w: conv(x, w, stride=-1), ConfigError, "stride"),
+    (lambda x, w: conv(x, w, dilation=(1, 2, 3)), ConfigError, "dilation"),
+    (lambda x, w: conv(x, w, padding="same", stride=2), ConfigError, "same"),
+    (lambda x, w: conv(x, w, padding=-1), ConfigError, "padding"),
+    (lambda x, w: conv(x, w, bias=tensor(draw(4))), ShapeError, "bias"),
+    (lambda x, w: conv(tensor(draw(4, 4)), w), ShapeError, "spatial axes"),
+    (lambda x, w: conv_transpose(x, w), ShapeError, r"weight \(C"),
+    (lambda x, w: conv_transpose(x, tensor(draw(4, 2, 3, 3)), output_padding=1), ConfigError, "output_padding"),
+    (lambda x, w: max_pool(x, 9), ShapeError, "no larger"),
+    (lambda x, w: max_pool(x, 2, padding=2), ConfigError, "half"),
+    (lambda x, w: global_pool(x, "median"), ConfigError, "mode"),
+])
+def test_errors_name_the_call_and_the_way_out(call: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        call(tensor(draw(1, 4, 7, 8)), tensor(draw(3, 4, 3, 3)))

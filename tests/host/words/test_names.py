@@ -1,0 +1,90 @@
+"""Names that nobody has: every public module and every table answers with something that is there."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import clnet
+from clnet import habits, names, ops
+from clnet.config import Configured
+from clnet.errors import UnknownNameError
+from clnet.layers import Dense
+
+MODULES = ["clnet", "clnet.ops", "clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.optimizers.schedules",
+           "clnet.train", "clnet.train.data", "clnet.train.callbacks", "clnet.train.metrics", "clnet.engine",
+           "clnet.engine.device.devices", "clnet.engine.explain", "clnet.errors", "clnet.init", "clnet.facade",
+           "clnet.workbench", "clnet.config", "clnet.model", "clnet.model.files"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_public_module_answers_for_every_slip(module: str) -> None:
+    found = importlib.import_module(module)
+    for name in names.public(module):
+        if len(name) > 5 and name[0] != "_" and not hasattr(found, slip := name[:2] + name[3:]):
+            with pytest.raises(AttributeError, match=r"did you mean '\w+'\?$|; it is clnet[\w.]+\.$|clnet calls it"):
+                getattr(found, slip)
+    with pytest.raises(AttributeError, match=f"module '{module}' has no 'qqqqqq'\\.$"):
+        _ = found.qqqqqq
+    with pytest.raises(AttributeError, match="has no attribute '__wrapped__'"):
+        _ = found.__wrapped__
+
+
+def resolved(text: str) -> Any:
+    """What a text of the table writes, without its arguments."""
+    package, *path = re.split(r"[(\s]", text)[0].split(".")
+    found = importlib.import_module(names.PACKAGES[package])
+    for name in path:
+        found = getattr(found, name)
+    return found
+
+
+@pytest.mark.parametrize("theirs", habits.CALLED)
+def test_what_a_name_is_called_here_exists(theirs: str) -> None:
+    text = habits.CALLED[theirs]
+    if names._called("", text) == text:
+        assert text.endswith(".")
+        return
+    ours = resolved(text)
+    assert ours is not None
+    if inspect.isclass(ours) and issubclass(ours, Configured):
+        assert set(re.findall(r"(\w+)=", text)) <= set(ours._attributes)
+    for activation in re.findall(r'Activation\("(\w+)"\)', text):
+        assert activation in clnet.ops.ACTIVATIONS
+
+
+def test_arguments_of_others_are_called_as_some_class_or_op_has_it() -> None:
+    fields = {f for family in Configured.families for c in family.registry.values() for f in c._attributes}
+    fields |= {a for f in vars(ops).values() if inspect.isfunction(f) for a in inspect.signature(f).parameters}
+    assert habits.FIELDS
+    assert {theirs: ours for theirs, ours in habits.FIELDS.items() if not set(ours) <= fields} == {}
+
+
+def test_no_table_has_a_name_that_is_ours() -> None:
+    assert [n for n in habits.LAYER if hasattr(clnet.Sequential(Dense(out_features=1)), n)] == []
+    assert [n for n in habits.CALLED if n in names.public("clnet.layers")] == []
+
+
+def test_errors_survive_copies_and_probes_are_quiet() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = clnet.layers.Linear
+    again = copy.copy(caught.value)
+    assert type(again) is UnknownNameError and "Dense" in str(again)
+    assert doctest.testmod(clnet.layers).failed == 0
+    assert inspect.unwrap(clnet.layers.Dense) is Dense
+    assert "Linear" not in dir(clnet.layers)
+
+
+def test_a_traceback_shows_the_sentence_once() -> None:
+    run = subprocess.run([sys.executable, "-c", "import clnet.layers\nclnet.layers.Dens"], capture_output=True,
+                         text=True)
+    last = run.stderr.strip().splitlines()[-1]
+    assert last == "clnet.errors.UnknownNameError: module 'clnet.layers' has no 'Dens'; did you mean 'Dense'?"

@@ -1,0 +1,207 @@
+"""What the bench says of its own figures: medians inside their spread, doubts, roofs that nothing breaks, reports from
+rows. No device, no time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clnet.commands import COMMANDS
+from clnet.engine.device.roof import Peak
+from clnet.engine.reference import NumpyEngine
+from clnet.errors import DataError
+from clnet.workbench import plots
+from clnet.workbench.bench import columns
+from clnet.workbench.bench import command as bench
+from clnet.workbench.bench import compare as bench_compare
+from clnet.workbench.bench import plots as bench_plots
+from clnet.workbench.bench import report as bench_report
+from clnet.workbench.bench import trust as bench_trust
+from clnet.workbench.bench.compare import Contender, Setting, Work
+
+ROOF = Peak(100.0, 10.0, ((1e6, 40.0),))
+
+
+def row(work: str = "product", peer: str = "torch", **facts: Any) -> bench.Row:
+    return bench.Row(**{"suite": "ops", "work": work, "dtype": "float32", "device": "intel", "peer": peer,
+                        "ours_ms": 1.0, "peer_ms": 2.0, "ratio": 2.0, "min": 1.5, "max": 2.5, "rounds": 7, **facts})
+
+
+def rated(gflops: float, intensity: float, **facts: Any) -> bench.Row:
+    """A row of a millisecond; its bytes follow from both."""
+    gbytes = gflops / intensity
+    share = gflops / min(100.0, intensity * 10.0)
+    return row(**{"gflops": gflops, "gbytes": gbytes, "intensity": intensity, "share": share, "peak_gflops": 100.0,
+                  "peak_gbytes": 10.0, **facts})
+
+
+# --- ratios
+def compared(monkeypatch: pytest.MonkeyPatch, mine: list[float], theirs: list[float], quick: bool = False) -> bench.Row:
+    """The row of two contenders that take these seconds, again and again, in turn."""
+    made = []
+    for name, times in (("clnet", mine), ("peer", theirs)):
+        made.append(Contender(name, lambda: None, lambda: None))
+        again = itertools.cycle(times)
+        monkeypatch.setattr(made[-1], "sample", lambda repeats, again=again: next(again), raising=False)
+    monkeypatch.setattr(bench_compare, "ours", lambda work, engine: (made[0], {}))
+    monkeypatch.setattr(bench_compare, "peers_of", lambda work, setting: made[1:])
+    work, setting = Work("ops", "nap", lambda engine: lambda: None), Setting(NumpyEngine("float32"), quick=quick)
+    (found,) = bench_compare.compare(work, setting)
+    return found
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_so_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the rounds' 1.2, 1.1 and 1.8; the medians of both sides have a ratio of 1.8."""
+    found = compared(monkeypatch, [1e-3, 2e-3, 1e-3], [1.2e-3, 2.2e-3, 1.8e-3])
+    assert (found.ours_ms, found.peer_ms, found.ratio, found.min, found.max) == (1.0, 1.8, 1.2, 1.1, 1.8)
+
+
+def test_a_slow_peer_runs_until_there_are_rounds_enough_or_is_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = bench_compare.QUICK_PATIENCE * 1.5
+    found = compared(monkeypatch, [0.1], [slow], quick=True)
+    assert (found.rounds, found.doubt) == (3, "")
+    slower = compared(monkeypatch, [0.1], [slow * bench_compare.PATIENT], quick=True)
+    assert (slower.rounds, slower.doubt) == (1, "1 of 3 rounds")
+    assert "not to be trusted: 1 of 3 rounds" in columns.shown(slower)["note"]
+
+
+def test_rounds_that_differ_are_measured_again_and_doubted_if_they_still_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = compared(monkeypatch, [1e-3], [2e-3, 2.1e-3])
+    assert (calm.rounds, calm.doubt) == (bench_compare.ROUNDS, "")
+    once = compared(monkeypatch, [1e-3], [2e-3] * 13 + [9e-3])
+    wild = compared(monkeypatch, [1e-3], [1e-3, 3e-3, 9e-3])
+    assert once.rounds == bench_compare.ROUNDS and not once.doubt
+    assert wild.rounds == 2 * bench_compare.ROUNDS and "outside" in wild.doubt
+
+
+def test_doubted_figures_are_in_no_mean_and_no_plot(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("a", ratio=2.0), row("b", ratio=8.0), row("c", ratio=1000.0, doubt="1 of 7 rounds")]
+    first, second, *_ = bench_report.summary(rows)
+    assert first == ("ops against torch: 4.00 times as fast in the geometric mean of 2 works, 2 of them faster; "
+                     "most 8.00 (b), least 2.00 (a).")
+    assert second == "Not to be trusted and left out: c against torch (1 of 7 rounds)."
+    drawn: list[str] = []
+    monkeypatch.setattr(plots, "ratios", lambda names, *more: drawn.extend(names))
+    bench_plots.pictures(rows)
+    assert drawn == ["a", "b"]
+    assert "(1000.00)" in bench_report.markdown(rows)
+
+
+def test_a_busy_machine_marks_the_rows() -> None:
+    rows = [row("a", busy=0.5), row("b", busy=0.1)]
+    busy, calm = (columns.shown(r)["note"] for r in rows)
+    assert "others took 50% of the CPU time" in busy and not calm
+    assert "1 row of 2 (up to 50% of its CPU time)" in bench_report.summary(rows)[-1]
+
+
+def test_what_this_process_does_is_not_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([(0.0, 0.0, 0.0), (200.0, 160.0, 100.0)])
+    monkeypatch.setattr(bench_trust, "_times", lambda: next(times))
+    assert bench_trust.Watch().others() == pytest.approx(0.3)
+    monkeypatch.setattr(bench_trust, "_times", lambda: None)
+    assert bench_trust.Watch().others() is None
+
+
+# --- roofs
+def test_a_roof_is_never_below_what_was_reached() -> None:
+    rows = [rated(137.0, 50.0), rated(50.0, 50.0, work="slower"),
+            rated(90.0, 100.0, work="bf16", arithmetic="bfloat16", share=None)]
+    fast, slow, other = bench_trust.settled(rows, ROOF)
+    assert (fast.share, fast.peak_gflops) == (1.0, 137.0) and fast.note == "raised the roof from 100 GFLOP/s"
+    assert slow.share == pytest.approx(50 / 137, abs=1e-4) and slow.peak_gflops == 137.0 and not slow.note
+    assert other.share is None and other.peak_gflops == 137.0
+
+
+def test_products_that_nobody_makes_raise_no_roof_and_are_said() -> None:
+    counted = "as direct: Winograd's kernels make 1 of 1 convolutions"
+    (found,) = bench_trust.settled([rated(180.0, 50.0, work="conv", counted=counted, made=0.444)], ROOF)
+    assert (found.share, found.peak_gflops) == (1.8, 100.0)
+    assert f"counted {counted}" in columns.shown(found)["note"]
+    (earlier,) = bench_trust.settled_before([rated(180.0, 50.0, work="conv 3→3 forward")])
+    assert earlier.counted and earlier.share == pytest.approx(1.8)
+
+
+def test_what_a_cache_holds_stands_under_the_cache_s_roof() -> None:
+    """30 GB/s over 0.03 MB of a device with 10 GB/s of memory and 40 GB/s of a megabyte of cache."""
+    small, large = bench_trust.settled([rated(3.0, 0.1, ours_ms=1e-3), rated(0.9, 0.1, ours_ms=1.0)], ROOF)
+    assert (small.share, small.roof_gbytes) == (0.75, 40.0)
+    assert (large.share, large.roof_gbytes, large.peak_gbytes) == (0.9, 10.0, 10.0)
+    (beyond,) = bench_trust.settled([rated(1.2, 0.1, ours_ms=1.0)], ROOF)
+    assert (beyond.share, beyond.peak_gbytes) == (1.0, 12.0) and "raised the roof" in beyond.note
+
+
+def test_peaks_of_two_measurements() -> None:
+    both = ROOF.raised(Peak(90.0, 12.0, ((2e6, 30.0),)))
+    assert (both.gflops, both.gbytes) == (100.0, 12.0)
+    assert [both.bandwidth(n) for n in (1e5, 1.5e6, 1e7)] == [40.0, 30.0, 12.0]
+    assert both.attainable(1.0, 1e5) == 40.0 and both.attainable(100.0) == 100.0
+
+
+# --- reports
+def test_pictures_hold_fifteen_bars() -> None:
+    found = bench_plots.pictures([row(f"work {k}") for k in range(31)])
+    assert list(found) == [f"intel-torch ({k} of 3)" for k in (1, 2, 3)]
+
+
+def test_a_report_of_earlier_rows_keeps_what_people_wrote(tmp_path: Path) -> None:
+    rows = [rated(50.0, 50.0, work="product 1"), rated(90.0, 50.0, work="product 2", peer="numpy", note="")]
+    old = [{k: v for k, v in dataclasses.asdict(r).items()
+            if k not in ("rounds", "doubt", "busy", "counted", "made", "machine")} for r in rows]
+    source, report = tmp_path / "rows.json", tmp_path / "report.md"
+    source.write_text(json.dumps(old))
+    assert any("--from" in names for c in COMMANDS if c.name == "bench" for names, _ in c.options)
+    assert bench.again([source], None, report) == 0
+    text = report.read_text()
+    assert text.index("In short:") < text.index("### CPU: ops") < text.index("<img") and "ratio of the medians" in text
+    assert text.count("<!-- rows of rows -->") == 1
+    changed = text.replace("# Benchmarks", "# Benchmarks\n\nSomebody wrote this.").replace("In short:", "Gone.")
+    report.write_text(changed)
+    bench.again([source], None, report)
+    again = report.read_text()
+    assert "Somebody wrote this." in again and "Gone." not in again and "In short:" in again
+
+
+def test_a_report_names_what_is_below_one_and_explains_its_columns_once() -> None:
+    rows = [row("a", ratio=0.9), row("b", ratio=0.5), row("c", ratio=3.0),
+            row("d", ratio=0.1, doubt="1 of 7 rounds"), row("e", ratio=0.999),
+            row("f", suite="memory", ratio=0.8), row("g", suite="steps", ratio=2.0)]
+    assert bench_report.slower(rows) == ["ops against torch: b 0.50, a 0.90.",
+                                         "memory against torch, which takes less: f 0.80."]
+    text = bench_report.block(rows, {}, "How it was measured.")
+    order = ["In short:", "What is below 1, the lowest first:", "How it was measured.",
+             "How to read the tables:", "### CPU: ops"]
+    assert sorted(order, key=text.index) == order
+    assert text.count(columns.RATIO) == text.count(columns.SHARE) == 1
+    assert f"- Ops, steps. {columns.RATIO}" in text
+    assert "Nothing is below 1." in bench_report.block(rows[2:3], {})
+
+
+def test_a_frame_says_its_units() -> None:
+    found = bench.frame([rated(50.0, 50.0, doubt="1 of 7 rounds")])
+    assert list(found) == ["work", "peer", "ours [ms]", "peer [ms]", "ratio", "least ratio", "largest ratio", "rounds",
+                           "GFLOP/s", "GB/s", "note"]
+    assert found["ratio"].dtype == float and found["note"][0] == "not to be trusted: 1 of 7 rounds"
+
+
+def test_tables_of_a_report_are_narrow() -> None:
+    """A row a work, a column a peer; no row of either table is wider than a forge's page shows."""
+    peers = ["numpy", "torch", "torch (compiled)"]
+    text = bench_report.markdown([rated(50.0, 50.0, work=f"work {k}", peer=p) for k in range(3) for p in peers])
+    wide = text.split("<details>")[0]
+    assert sum(line.startswith("| work ") for line in wide.splitlines()) == 4
+    assert all(len(line) < 130 for line in text.splitlines() if line.startswith("|"))
+
+
+@pytest.mark.parametrize("text", [
+    '[{"suite": "ops", "work": "a", "device": "intel", "peer": "", "dtype": "float32", "speed": 9}]', "[1]"])
+def test_rows_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"^bench: expected .*rows.json"):
+        bench_report.read([path])
