@@ -8,6 +8,7 @@ home        the fusion that computes a node; what is cheap is computed again whe
 stage       one kernel of a hand-written file, as an op asks for it; some ops ask for several       kernels.stage
 source      OpenCL C of one kernel with its geometry: grid, and the work-group, called group        source, maps, folds
 code        the sources of a fusion, and what they read                                             sources
+structure   all that the sources of a fusion are written from; those of equal ones are written once  structure
 part        a node that is computed where it belongs in a concatenation                             fusion, memory_map
 address     where a value lives: a leaf's buffer, a result's, or a place in the arena               memory_map
 arena       the memory that values between inputs and results share                                 memory_map

@@ -42,11 +42,6 @@ class Map(Fusion):
 class Folds(Fusion):
     """Reductions of one shape over the same axes: one pass over what they read."""
 
-    def folds_like(self, n: Node) -> bool:
-        """Whether the reduction n walks the same elements in the same way."""
-        first = self.cores[0]
-        return first.attrs["axes"] == n.attrs["axes"] and first.inputs[0].shape == n.inputs[0].shape
-
 
 class KernelCall(Fusion):
     """A hand-written kernel, or one that computes twins."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from typing import ClassVar
 
 
@@ -63,20 +65,22 @@ Atom = Var | Quotient | Remainder
 class Expr:
     """Immutable Σ cₖ·aₖ + c with its range [low, top]."""
 
-    __slots__ = ("const", "key", "low", "terms", "top")
+    __slots__ = ("const", "low", "terms", "top")
 
     def __init__(self, terms: dict[Atom, int], const: int = 0) -> None:
         self.terms = {a: c for a, c in terms.items() if c and a.top}
-        self.const = const
-        self.low = const + sum(c * a.top for a, c in self.terms.items() if c < 0)
-        self.top = const + sum(c * a.top for a, c in self.terms.items() if c > 0)
-        self.key = (frozenset(self.terms.items()), const)
+        self.const = self.low = self.top = const
+        for a, c in self.terms.items():
+            if c < 0:
+                self.low += c * a.top
+            else:
+                self.top += c * a.top
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash((frozenset(self.terms.items()), self.const))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.key == other.key
+        return isinstance(other, Expr) and self.const == other.const and self.terms == other.terms
 
     def __repr__(self) -> str:
         return self.c()
@@ -237,10 +241,15 @@ class Index(tuple[Expr, ...]):
     """Coordinates, one Expr an axis. The methods are the vocabulary in which views state their index maps."""
 
     def flatten(self, shape: Sequence[int]) -> Flat:
-        total, stride = const(0), 1
-        for e, n in zip(reversed(self), reversed(shape), strict=True):
-            total, stride = total + e * stride, stride * n
-        return Flat(total)
+        strides = [*accumulate(reversed(shape), mul, initial=1)][:-1]
+        parts = list(zip(reversed(self), strides, strict=True))
+        if any(isinstance(a, Remainder) for e in self for a in e.terms):  # which may join a quotient
+            return Flat(sum((e * stride for e, stride in parts), const(0)))
+        terms: dict[Atom, int] = {}
+        for e, stride in parts:
+            for a, c in e.terms.items():
+                terms[a] = terms.get(a, 0) + c * stride
+        return Flat(Expr(terms, sum(e.const * stride for e, stride in parts)))
 
     def pick(self, positions: Sequence[int]) -> Index:
         return Index(self[p] for p in positions)

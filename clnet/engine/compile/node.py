@@ -54,12 +54,14 @@ class Reduction(Node):
     op: ops.Reduction
 
 
+@dataclass(eq=False, repr=False)
 class View(Node):
     """Elements of its first input at other coordinates: nothing moves, whoever reads it reads through it. It waits for
-    its other inputs (the op `after`).
+    its other inputs (the op `after`). `walk`: once it was asked for, what reads.strided says of it.
     """
 
     op: ops.View
+    walk: tuple[tuple[Node, int, tuple[int, ...]] | None] | None = field(default=None, init=False)
 
 
 class Assembly(Node):

@@ -38,6 +38,14 @@ def contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def strided(node: Node) -> tuple[Node, int, tuple[int, ...]] | None:
     """(base, offset, strides) when a chain of views is an affine walk over its base, else None."""
+    if not isinstance(node, View):
+        return _walk(node)
+    if node.walk is None:
+        node.walk = (_walk(node),)
+    return node.walk[0]
+
+
+def _walk(node: Node) -> tuple[Node, int, tuple[int, ...]] | None:
     names = [f"v{a}" for a in range(len(node.shape))]
     ix, conditions, base = through_views(node, Index(var(v, n) for v, n in zip(names, node.shape, strict=True)))
     if conditions:

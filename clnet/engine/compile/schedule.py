@@ -26,6 +26,7 @@ class _Scheduler:
         self.home: dict[Node, Fusion] = {}
         self.must: set[Node] = set()
         self.floating: dict[Node, int] = {}  # nodes that wait for a consumer, and how many would come along with each
+        self.folds: dict[object, list[Fusion]] = defaultdict(list)  # by the elements that they walk, and how
         self.front = 0  # position of the foremost fusion
         self.copies = 0  # made of parts that could not be computed in their places
         self.parts: dict[Node, tuple[Node, int]] = {}
@@ -135,14 +136,15 @@ class _Scheduler:
         if source in self.floating and not widened:
             self.ground(source)
         needs = [b for b, _ in self.bases[source]] if widened else [source]
-        for fusion in self.fusions:
-            alike = isinstance(fusion, Folds) and fusion.folds_like(n)
-            if alike and all(self.ready(b, fusion.position) for b in needs) and self._open(n, fusion):
+        alike = self.folds[n.attrs["axes"], n.inputs[0].shape]
+        for fusion in alike:
+            if all(self.ready(b, fusion.position) for b in needs) and self._open(n, fusion):
                 fusion.cores.append(n)
                 self.home[n] = fusion
                 break
         else:
             fusion = self._new(n, Folds(len(self.fusions), n.inputs[0].shape, [n], size=n.size))
+            alike.append(fusion)
         if widened:
             self.home[source] = fusion
             self.floating.pop(source, None)

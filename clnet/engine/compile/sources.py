@@ -14,6 +14,7 @@ from .maps import map_source
 from .node import Host, Node
 from .reads import operand
 from .source import Source
+from .structure import Structure
 
 if TYPE_CHECKING:
     from ..device.devices import Device
@@ -28,10 +29,14 @@ class Code:
     reads: Sequence[Node]
 
 
+Written = dict[tuple[object, ...], tuple[Structure, list[Source]]]
+
+
 def written(schedule: Schedule, device: Device) -> list[Code]:
     """The code of every fusion that has something to compute."""
     found = [f for f in schedule.fusions if f.stores[0].size or isinstance(f, HostCall)]
-    return [_host(f) if isinstance(f, HostCall) else _device(schedule, f, device) for f in found]
+    done: Written = {}
+    return [_host(f) if isinstance(f, HostCall) else _device(schedule, f, device, done) for f in found]
 
 
 def _host(fusion: HostCall) -> Code:
@@ -40,8 +45,16 @@ def _host(fusion: HostCall) -> Code:
     return Code(fusion, (), [operand(core, i)[0] for i in core.inputs])
 
 
-def _device(schedule: Schedule, fusion: Fusion, device: Device) -> Code:
-    sources = _sources(schedule, fusion, device)
+def _device(schedule: Schedule, fusion: Fusion, device: Device, done: Written) -> Code:
+    """`done` has what was written for each structure: equal ones are written once."""
+    structure = Structure(schedule, fusion)
+    if structure.key in done:
+        first, sources = done[structure.key]
+        sources = structure.adapted(sources, first)
+    else:
+        sources = _sources(schedule, fusion, device)
+        if structure.serves(sources):
+            done[structure.key] = structure, sources
     return Code(fusion, sources, [n for s in sources for n in s.params.nodes()])
 
 
