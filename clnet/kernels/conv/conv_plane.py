@@ -28,12 +28,10 @@ SERVES = "CPUs, few result channels a group, depthwise above all"
 
 @variant("conv", cl=FILE, serves=SERVES, rank=3)  # lanes that follow channels would be empty
 def plane(p: Convolution, device: Device) -> Answer:
-    v = on_cpu(p, device)
-    if isinstance(v, Refusal):
-        return v
-    t = numbers(device, "conv cpu", p.shape_class)
-    if refused := _refused(p, v, t):
-        return refused
+    found = _found(p, device)
+    if isinstance(found, Refusal):
+        return found
+    v, t = found
     down = p.down
     th = min(range(min(TALL // 2 + 1, down), min(TALL, down) + 1), key=lambda t: (up(down, t), -t))
     fitting = list(_fitting(p, v, t, range(th, down + th, th)))
@@ -44,12 +42,10 @@ def plane(p: Convolution, device: Device) -> Answer:
 
 @variant("conv_weight_gradient", cl=FILE, serves=SERVES, rank=2)  # as above
 def plane_weights(p: Convolution, device: Device) -> Answer:
-    v = on_cpu(p, device)
-    if isinstance(v, Refusal):
-        return v
-    t = numbers(device, "conv cpu", p.shape_class)
-    if refused := _refused(p, v, t):
-        return refused
+    found = _found(p, device)
+    if isinstance(found, Refusal):
+        return found
+    v, t = found
     down, k = p.result[1], p.k
     fitting = list(_fitting(p, v, t, range(1, down + 1)))
     if p.o * p.c * k * v.lanes * v.itemsize > t["sums"] or not fitting:
@@ -61,10 +57,15 @@ def plane_weights(p: Convolution, device: Device) -> Answer:
     return Offer(lambda: summed(p, device, v, tile, "conv_plane_weights", (p.groups,), FILE))
 
 
-def _refused(p: Convolution, v: Vector, t: Numbers) -> Refusal | None:
+def _found(p: Convolution, device: Device) -> tuple[Vector, Numbers] | Refusal:
+    """The vectors and the numbers of a CPU, where lanes had better follow the pixels of a row."""
+    v = on_cpu(p, device)
+    if isinstance(v, Refusal):
+        return v
+    t = numbers(device, "conv cpu", p.shape_class)
     if v.lanes == 1 or p.o * t["few"] > v.lanes:
         return Refusal(f"more than {v.lanes // t['few']} result channels a group: lanes follow channels")
-    return Refusal("steps of more than 2 along a row") if p.step[2] > 2 else None
+    return Refusal("steps of more than 2 along a row") if p.step[2] > 2 else (v, t)
 
 
 def _fitting(p: Convolution, v: Vector, t: Numbers, rows: range) -> Iterator[int]:
