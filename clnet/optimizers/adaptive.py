@@ -16,6 +16,7 @@ from ..errors import ConfigError
 from .base import Memory, Optimizer, Scalars
 from .first_order import decayed, moments
 from .schedules import Schedule
+from .series import Series
 
 
 class RMSprop(Optimizer):
@@ -121,13 +122,10 @@ class AdaMax(Optimizer):
         return w - h.lr * h.unbias_m * s.m / s.u
 
 
-@functools.lru_cache(maxsize=64)
-def _momenta(b1: float, decay: float, known: int) -> list[float]:
-    """Π μ₁ … μ_t for t = 0 … known · 1024."""
-    products = [1.0]
-    for t in range(1, known * 1024 + 1):
-        products.append(products[-1] * _momentum(b1, decay, t))
-    return products
+@functools.lru_cache(maxsize=8)
+def _momenta(b1: float, decay: float) -> Series:
+    """Π μ₁ … μ_t by t."""
+    return Series(1.0, lambda product, t: product * _momentum(b1, decay, t))
 
 
 def _momentum(b1: float, decay: float, t: int) -> float:
@@ -152,7 +150,7 @@ class Nadam(Optimizer):
 
     def scalars(self, t: int) -> dict[str, float]:
         now, following = (_momentum(self.b1, self.momentum_decay, k) for k in (t, t + 1))
-        product = _momenta(self.b1, self.momentum_decay, t // 1024 + 1)[t]
+        product = _momenta(self.b1, self.momentum_decay)[t]
         return {"mean": following / (1 - product * following), "now": (1 - now) / (1 - product),
                 "unbias_v": 1 / (1 - self.b2**t)}
 

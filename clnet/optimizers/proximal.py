@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from ..core.tensor import Tensor, TensorLike
 from ..errors import ConfigError
 from .base import Memory, Optimizer, Scalars
 from .schedules import Schedule
+from .series import Series
 
 
 def soft(z: Tensor, k: TensorLike) -> Tensor:
@@ -32,15 +32,8 @@ PROXIMAL: dict[str, Callable[[Tensor, Any, Any], Any]] = {
 }
 
 
-@functools.lru_cache(maxsize=8)
-def _fista(known: int) -> list[float]:
-    """q₁ = 1, q_{t+1} = (1 + √(1 + 4q_t²)) / 2 for t up to known · 1024; the factor (q_t − 1) / q_{t+1} at index t."""
-    q, factors = 1.0, [0.0]
-    for _ in range(known * 1024):
-        following = (1 + math.sqrt(1 + 4 * q * q)) / 2
-        factors.append((q - 1) / following)
-        q = following
-    return factors
+# q₁ = 1, q_{t+1} = (1 + √(1 + 4q_t²)) / 2, by t − 1
+_FISTA = Series(1.0, lambda q, _: (1 + math.sqrt(1 + 4 * q * q)) / 2)
 
 
 class ProximalGradientDescent(Optimizer):
@@ -77,7 +70,7 @@ class ProximalGradientDescent(Optimizer):
         return w
 
     def scalars(self, t: int) -> dict[str, float]:
-        return {"beyond": _fista(t // 1024 + 1)[t]} if self.accelerated else {}
+        return {"beyond": (_FISTA[t - 1] - 1) / _FISTA[t]} if self.accelerated else {}
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         z, k = w - h.lr * g, h.lr * self.strength

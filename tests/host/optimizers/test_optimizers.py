@@ -28,6 +28,7 @@ from clnet.optimizers import (
     RMSprop,
     StepLR,
 )
+from clnet.optimizers.series import Series
 from clnet.train import Trainer
 from clnet.workbench.evidence import golden
 from clnet.workbench.evidence.golden import KEPT
@@ -160,3 +161,17 @@ def test_groups_that_fit_nothing() -> None:
 def test_a_schedule_drives_the_steps() -> None:
     path = trajectory(SGD(lr=StepLR(1, 0.5, lr=1.0)), [np.zeros(1, np.float32)], lambda *_: [np.ones(1, np.float32)], 3)
     np.testing.assert_allclose([w[0][0] for w in path], [-1, -1.5, -1.75])
+
+
+def test_a_series_is_the_same_in_whatever_order_it_is_asked() -> None:
+    asked: list[int] = []
+
+    def following(before: float, t: int) -> float:
+        asked.append(t)
+        return before * 0.5 + t
+
+    series, by_hand = Series(1.0, following), [1.0]
+    for t in range(1, 9):
+        by_hand.append(by_hand[-1] * 0.5 + t)
+    assert [series[t] for t in (8, 0, 3, 8)] == [by_hand[t] for t in (8, 0, 3, 8)]
+    assert asked == list(range(1, 9))
