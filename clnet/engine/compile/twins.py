@@ -50,15 +50,24 @@ class _Pairs:
 
     def needs(self, n: Node, source: Node) -> bool:
         """Whether n is source, depends on it, or waits for what does."""
-        seen, todo = {n}, [n]
+        seen, todo, lowest = {n}, [n], self._lowest(source.number)
         while todo:
             now = todo.pop()
             if now is source:
                 return True
-            new = [i for i in self.before(now) if i not in seen]
+            new = [i for i in self.before(now) if i.number >= lowest and i not in seen]
             seen.update(new)
             todo += new
         return False
+
+    def _lowest(self, number: int) -> int:
+        """Nodes of lower numbers than this need none of `number` or above: what a node reads has a lower one than the
+        node, and only waits may have a higher one.
+        """
+        for n in sorted(self.waits, key=lambda n: -n.number):
+            if n.number < number <= max((w.number for w in self.waits[n]), default=0):
+                number = n.number
+        return number
 
     def ordered(self, nodes: Sequence[Node]) -> list[Node]:
         """In the order given, but behind what they read and wait for."""
