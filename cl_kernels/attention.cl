@@ -19,6 +19,7 @@
 //   dv += pT g, dk += dsT q, dq += ds k, each a product of blocks.
 //   GRADIENTS 3: all in one pass, a head's dq stays in private memory; 1: only dq, a part is ROWS queries; 2: only dk and dv,
 //   a part is ROWS keys. Every element is written by one work-item, and sums have a fixed order.
+//   QUERIES, KEYS, ROWS and strides may be arguments.
 // Blocks, tiles and vectors of keys behind the causal limit are skipped. All blocks are in private memory: `_private` says how much.
 
 #ifndef EXP
@@ -38,6 +39,9 @@
 #endif
 #ifndef ROWS
 #define ROWS 64                 // queries of a work-item, a multiple of BR (of MR forward), or its keys, a multiple of BC
+#endif
+#ifndef MOST_ROWS
+#define MOST_ROWS ROWS          // a number that ROWS is not above, where it is an argument
 #endif
 #ifndef GRADIENTS
 #define GRADIENTS 3
@@ -116,23 +120,24 @@ INLINE void absorb(T* restrict s, const size_t n, T* restrict y, T* restrict max
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
     BEGIN
     const size_t n = get_global_id(1) / H, h = get_global_id(1) % H, t0 = get_global_id(0) * ROWS;
-    const size_t rows = min((size_t)ROWS, QUERIES - t0), end = reach(t0, rows, 0, KEYS);
-    T queries[ROWS * DP] LINE, y[ROWS * EP] LINE, keys[BC * D] LINE, values[BC * EP] LINE, s[MR * BC] LINE;
-    T maximum[ROWS], sum[ROWS];
-    pack_rows(queries, DP, (rows + MR - 1) / MR * MR, q + n * Q_N + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
-    clear(y, ROWS * EP);
-    for (size_t i = 0; i < ROWS; i++) { maximum[i] = -INFINITY; sum[i] = 0; }
+    const size_t rows = min((size_t)ROWS, QUERIES - t0), end = reach(t0, rows, 0, KEYS SIZES_PASSED);
+    T queries[MOST_ROWS * DP] LINE, y[MOST_ROWS * EP] LINE, keys[BC * D] LINE, values[BC * EP] LINE, s[MR * BC] LINE;
+    T maximum[MOST_ROWS], sum[MOST_ROWS];
+    const size_t tiles = (rows + MR - 1) / MR * MR;
+    pack_rows(queries, DP, tiles, q + n * Q_N + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
+    clear(y, tiles * EP);
+    for (size_t i = 0; i < tiles; i++) { maximum[i] = -INFINITY; sum[i] = 0; }
     for (size_t j0 = 0; j0 < end; j0 += BC) {
         const size_t block = min((size_t)BC, end - j0);
         pack_columns(keys, (block + NR - 1) / NR * NR, k + n * K_N + h / SHARE * K_H + j0 * K_S, block, D, K_S, K_D);
         pack_rows(values, EP, block, v + n * V_N + h / SHARE * V_H + j0 * V_S, block, E, V_S, V_E, 1);
         for (size_t i = 0; i < rows; i += MR) {
-            const size_t most = reach(t0 + i, MR, j0, block), whole = (most + VW - 1) / VW * VW;
+            const size_t most = reach(t0 + i, MR, j0, block SIZES_PASSED), whole = (most + VW - 1) / VW * VW;
             if (!most) continue;
             product_of_panels(whole, D, queries + i * DP, DP, 1, keys, s, BC);
             for (size_t r = 0; r < MR; r++) {
                 const size_t t = min(t0 + i + r, (size_t)QUERIES - 1);
-                mask_scores(s + r * BC, reach(t, 1, j0, block), whole, MASK(t, j0));
+                mask_scores(s + r * BC, reach(t, 1, j0, block SIZES_PASSED), whole, MASK(t, j0));
                 absorb(s + r * BC, whole, y + (i + r) * EP, maximum + i + r, sum + i + r);
             }
             product_of_rows(EP, most, s, BC, 1, values, EP, y + i * EP, EP);
@@ -150,7 +155,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
 
 #if GRADIENTS == 1
 #define QUERY_END min(first + ROWS, (size_t)QUERIES)
-#define KEY_END reach(first, ROWS, 0, KEYS)
+#define KEY_END reach(first, ROWS, 0, KEYS SIZES_PASSED)
 #elif GRADIENTS == 2
 #define QUERY_END QUERIES
 #define KEY_END min(first + ROWS, (size_t)KEYS)
@@ -165,8 +170,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
     const size_t q0 = GRADIENTS == 1 ? first : 0, q1 = QUERY_END, k0 = GRADIENTS == 2 ? first : 0, k1 = KEY_END;
     T queries[BR * DP] LINE, cotangents[BR * EP] LINE, p[BR * BC] LINE, ds[BR * BC] LINE, keys_t[BC * D] LINE, values_t[BC * E] LINE;
 #if GRADIENTS & 1
-    T keys[BC * DP] LINE, dq[SHARE * ROWS * DP] LINE;
-    clear(dq, SHARE * ROWS * DP);
+    T keys[BC * DP] LINE, dq[SHARE * MOST_ROWS * DP] LINE;
+    clear(dq, SHARE * MOST_ROWS * DP);
 #endif
 #if GRADIENTS & 2
     T dk[BC * DP] LINE, dv[BC * EP] LINE;
@@ -186,11 +191,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
         for (size_t share = 0; share < SHARE; share++)
             for (size_t t0 = q0; t0 < q1; t0 += BR) {
                 const size_t h = hk * SHARE + share, rows = min((size_t)BR, q1 - t0), tiles = (rows + MR - 1) / MR * MR;
-                if (!reach(t0, rows, j0, block)) continue;
+                if (!reach(t0, rows, j0, block SIZES_PASSED)) continue;
                 pack_rows(queries, DP, tiles, q + n * Q_N + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
                 pack_rows(cotangents, EP, tiles, g + n * G_N + h * G_H + t0 * G_T, rows, E, G_T, G_E, 1);
                 for (size_t i = 0; i < tiles; i += MR) {
-                    const size_t most = reach(t0 + i, MR, j0, block), whole = (most + VW - 1) / VW * VW;
+                    const size_t most = reach(t0 + i, MR, j0, block SIZES_PASSED), whole = (most + VW - 1) / VW * VW;
                     if (!most) continue;
                     product_of_panels(whole, D, queries + i * DP, DP, 1, keys_t, p + i * BC, BC);
                     product_of_panels(whole, E, cotangents + i * EP, EP, 1, values_t, ds + i * BC, BC);
@@ -201,7 +206,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
                             clear(ds + r * BC, whole);
                             continue;
                         }
-                        mask_scores(p + r * BC, reach(t, 1, j0, block), whole, MASK(t, j0));
+                        mask_scores(p + r * BC, reach(t, 1, j0, block SIZES_PASSED), whole, MASK(t, j0));
                         const T a = lse[n * L_N + h * L_H + t * L_T], b = delta[n * A_N + h * A_H + t * A_T];
                         for (size_t j = r * BC; j < r * BC + whole; j += VW) {
                             const VT x = VLOAD_P(p + j) - a, w = EXP(x > MOST ? MOST : x);
@@ -210,13 +215,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
                         }
                     }
 #if GRADIENTS & 1
-                    product_of_rows(DP, most, ds + i * BC, BC, 1, keys, DP, dq + (share * ROWS + t0 - q0 + i) * DP, DP);
+                    product_of_rows(DP, most, ds + i * BC, BC, 1, keys, DP, dq + (share * MOST_ROWS + t0 - q0 + i) * DP, DP);
 #endif
                 }
 #if GRADIENTS & 2
                 for (size_t j = 0; j < block; j += MR) {        // queries that reach keys j .. : those from the tile of the first one on
                     size_t i = 0;
-                    while (i < tiles && reach(t0 + i, MR, j0, block) <= j) i += MR;
+                    while (i < tiles && reach(t0 + i, MR, j0, block SIZES_PASSED) <= j) i += MR;
                     product_of_rows(EP, tiles - i, p + i * BC + j, 1, BC, cotangents + i * EP, EP, dv + j * EP, EP);
                     product_of_rows(DP, tiles - i, ds + i * BC + j, 1, BC, queries + i * DP, DP, dk + j * DP, DP);
                 }
@@ -230,10 +235,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
 #endif
     }
 #if GRADIENTS & 1
-    for (size_t r = 0; r < SHARE * ROWS; r++)
-        if (q0 + r % ROWS < q1) {
+    for (size_t r = 0; r < SHARE * MOST_ROWS; r++)
+        if (q0 + r % MOST_ROWS < q1) {
             for (size_t j = r * DP; j < r * DP + DP; j += VW) VSTORE_P(VLOAD_P(dq + j) * (T)(SCALE), dq + j);
-            STORE_ROW(((n * QUERIES + q0 + r % ROWS) * H + hk * SHARE + r / ROWS) * D, dq + r * DP, D)
+            STORE_ROW(((n * QUERIES + q0 + r % MOST_ROWS) * H + hk * SHARE + r / MOST_ROWS) * D, dq + r * DP, D)
         }
 #endif
 }

@@ -75,13 +75,13 @@ INLINE void fetch(__local float* to, __global const float* from, const uint rows
 }
 #define WHOLE(align, n, step, strides) ((step) == 1 && ((align) | (n) | (strides)) % 4 == 0)
 #define FETCH_Q(to, rows, h, t0) \
-    fetch(to, q + n * Q_N + (h) * Q_H + (t0) * (size_t)Q_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), D, Q_T, Q_D, WHOLE(Q_ALIGN, D, Q_D, Q_N | Q_H | Q_T), item);
+    fetch(to, q + n * Q_N + (h) * Q_H + (t0) * (size_t)Q_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), D, Q_T, Q_D, WHOLE(Q_ALIGN, D, Q_D, Q_OF), item);
 #define FETCH_G(to, rows, h, t0) \
-    fetch(to, g + n * G_N + (h) * G_H + (t0) * (size_t)G_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), E, G_T, G_E, WHOLE(G_ALIGN, E, G_E, G_N | G_H | G_T), item);
+    fetch(to, g + n * G_N + (h) * G_H + (t0) * (size_t)G_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), E, G_T, G_E, WHOLE(G_ALIGN, E, G_E, G_OF), item);
 #define FETCH_K(to, rows, hk, j0) \
-    fetch(to, k + n * K_N + (hk) * K_H + (j0) * (size_t)K_S, rows, min((uint)(rows), (uint)KEYS - (j0)), D, K_S, K_D, WHOLE(K_ALIGN, D, K_D, K_N | K_H | K_S), item);
+    fetch(to, k + n * K_N + (hk) * K_H + (j0) * (size_t)K_S, rows, min((uint)(rows), (uint)KEYS - (j0)), D, K_S, K_D, WHOLE(K_ALIGN, D, K_D, K_OF), item);
 #define FETCH_V(to, rows, hk, j0) \
-    fetch(to, v + n * V_N + (hk) * V_H + (j0) * (size_t)V_S, rows, min((uint)(rows), (uint)KEYS - (j0)), E, V_S, V_E, WHOLE(V_ALIGN, E, V_E, V_N | V_H | V_S), item);
+    fetch(to, v + n * V_N + (hk) * V_H + (j0) * (size_t)V_S, rows, min((uint)(rows), (uint)KEYS - (j0)), E, V_S, V_E, WHOLE(V_ALIGN, E, V_E, V_OF), item);
 
 // s[i][j] = x[row i] . w[column j], over n features
 INLINE void dots(float s[RI][4], __local const float* x, __local const float* w, const uint n, const uint a, const uint b) {
@@ -138,7 +138,7 @@ INLINE void gather(float4* y, __local const float* p, __local const float* x, co
     if (MASKED || (crossed)) {                                                                             \
         UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                           \
             const uint t_ = QUERY, j_ = KEY;                                                               \
-            s[i][j] = t_ < QUERIES && j_ < limit(t_) ? SCORE(s[i][j], t_, j_) : -INFINITY;                 \
+            s[i][j] = t_ < QUERIES && j_ < limit(t_ SIZES_PASSED) ? SCORE(s[i][j], t_, j_) : -INFINITY;    \
         }                                                                                                  \
     } else                                                                                                 \
         UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] *= FACTOR;
@@ -152,7 +152,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     __local float ks[WALK * S(D) > OWN * S(WALK) ? WALK * S(D) : OWN * S(WALK)] __attribute__((aligned(16))), part[OWN * S(LB)] __attribute__((aligned(16)));
     const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
-    const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
+    const uint end = reach(first, OWN, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
     float4 y[RI * PER_ITEM(E)];
     float maximum[RI], sum[RI], s[RI][4];
     CLEAR(y, E)
@@ -238,7 +238,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
 #if GRADIENTS == 1
     const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
-    const uint end = reach(first, OWN, 0, KEYS), open = limit(first);
+    const uint end = reach(first, OWN, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
     float up[RI], less[RI];
     UNROLL for (int i = 0; i < RI; i++) {
         const size_t t = first + min(ROW(i), rows - 1);
@@ -267,7 +267,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     CLEAR(dw, E)
     const size_t n = get_group_id(1) / HK, hk = get_group_id(1) % HK;
     const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
-    const uint begin = first_tile(first, WALK);
+    const uint begin = first_tile(first, WALK SIZES_PASSED);
     FETCH_K(xs, OWN, hk, first)
     FETCH_V(ws, OWN, hk, first)
     FETCH_Q(xt, WALK, hk * SHARE, begin)
@@ -285,7 +285,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
             }
             ARRIVED
             AHEAD(FETCH_Q(xt + (OTHER - turn), WALK, h_next, t_next))
-            SLOPE(t0 + WALK > QUERIES || limit(t0) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
+            SLOPE(t0 + WALK > QUERIES || limit(t0 SIZES_PASSED) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
             KEEP(s)
             SYNC
             gather(dw, ps, wt, E, a, b);

@@ -105,7 +105,7 @@ INLINE void copy_block(const local_at to, __global const ushort* from, const int
 #endif
 
 // Channels c0 to c0 + CP of what results in rows from y0 on of images from n0 on read; zeros outside.
-INLINE void copy_data(const local_at to, __global const ushort* data, const size_t n0, const int y0, const uint c0, const uint item) {
+INLINE void copy_data(const local_at to, __global const ushort* data, const size_t n0, const int y0, const uint c0, const uint item SIZES) {
     const uint channels = C - c0;
     for (uint u = item; u < COPY * PIECES; u += ITEMS) {
         const uint l = u / PIECES, piece = u % PIECES;
@@ -168,7 +168,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_mma(PARAMS
     for (size_t tile = get_group_id(0); tile < TILES; tile += get_num_groups(0)) {
         const size_t n0 = tile / BLOCKS * IMAGES;
         const uint y0 = tile % BLOCKS * JB;
-        copy_data(lines, (__global const ushort*)DATA, n0, y0, 0, item);
+        copy_data(lines, (__global const ushort*)DATA, n0, y0, 0, item SIZES_PASSED);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint chunk = 0; chunk < CHUNKS * OUT_Y * OUT_X; chunk++) {
             const uint q0 = (chunk % CHUNKS * WN + warp / WM) * (8 * NT), phase = chunk / CHUNKS;
@@ -221,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_mma(PARAMS
 #define PAIRS (T_ALL * (CP / 16))
 
 // GRAD of the pixels of a tile, channels from o0 on, zeros beyond. WIDE_G: in vectors of 8
-INLINE void copy_gradient(const local_at to, __local ushort* one, __global const ushort* grad, const size_t n0, const uint y0, const uint o0, const uint item) {
+INLINE void copy_gradient(const local_at to, __local ushort* one, __global const ushort* grad, const size_t n0, const uint y0, const uint o0, const uint item SIZES) {
 #if WIDE_G
     for (uint u = item; u < OT * (QP / 8); u += ITEMS) {
         const uint o = u / (QP / 8), q = u % (QP / 8) * 8, p = y0 * RX + q % RUN;
@@ -254,8 +254,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_mma_sums(P
         const size_t n0 = tile / BLOCKS * IMAGES;
         const uint y0 = tile % BLOCKS * JB;
         barrier(CLK_LOCAL_MEM_FENCE);
-        copy_data(lines, (__global const ushort*)DATA, n0, y0, c0, item);
-        copy_gradient(grads, (__local ushort*)(blocks + COPY * LINE), (__global const ushort*)GRAD, n0, y0, o0, item);
+        copy_data(lines, (__global const ushort*)DATA, n0, y0, c0, item SIZES_PASSED);
+        copy_gradient(grads, (__local ushort*)(blocks + COPY * LINE), (__global const ushort*)GRAD, n0, y0, o0, item SIZES_PASSED);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint k = wk; k < QP / 16; k += WK) {
             uint a[4];

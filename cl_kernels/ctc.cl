@@ -8,6 +8,7 @@
 // exp(a(t, s) - e(t+1, s')), so that shares add up to 1 at every frame. Impossible targets: +INFINITY, slope 0. Lengths or labels that
 // cannot be: NaN.
 //
+// FRAMES, BATCH, WIDTH, TOTAL and CHUNK may be arguments.
 // Layout: log_probs (FRAMES, BATCH, CLASSES); targets (BATCH, WIDTH), or with PACKED one after the other, TOTAL in all; lengths (BATCH).
 // Scratch: rows (BATCH, 2, STATES), two rows of the recursion; e (BATCH, FRAMES, STATES), overwritten by the shares; tops (BATCH, FRAMES);
 //   bad (BATCH): 0 or NaN; sums (ITEMS, CLASSES) on CPUs.
@@ -27,7 +28,7 @@
 #define STATES (2 * (size_t)WIDTH + 1)
 
 // Where the labels of sample n start, and how many there are; -1 for lengths that cannot be.
-INLINE long span_of(__global const int* restrict lengths, const size_t n, size_t* first) {
+INLINE long span_of(__global const int* restrict lengths, const size_t n, size_t* first SIZES) {
     const long count = lengths[n];
 #if PACKED
     long at = 0;
@@ -43,7 +44,7 @@ INLINE long span_of(__global const int* restrict lengths, const size_t n, size_t
 // The label of state s, BLANK where it is one; what is no class is caught by `sound` before.
 INLINE size_t label_of(__global const int* restrict mine, const size_t s) { return s & 1 ? (size_t)mine[s >> 1] : BLANK; }
 
-INLINE bool sound(__global const int* restrict mine, const long count, const long frames) {
+INLINE bool sound(__global const int* restrict mine, const long count, const long frames SIZES) {
     if (count < 0 || frames < 0 || frames > FRAMES) return false;
     for (long k = 0; k < count; ++k) if (mine[k] < 0 || mine[k] >= CLASSES) return false;
     return true;
@@ -76,9 +77,9 @@ void ctc(PARAMS) {
     __local T tree[GROUP];
     const size_t n = get_group_id(0), l = get_local_id(0);
     size_t first;
-    const long count = span_of(target_lengths, n, &first), frames = input_lengths[n];
+    const long count = span_of(target_lengths, n, &first SIZES_PASSED), frames = input_lengths[n];
     __global const int* restrict mine = targets + first;
-    const bool good = sound(mine, count, frames);
+    const bool good = sound(mine, count, frames SIZES_PASSED);
     const size_t states = good ? 2 * count + 1 : 1, last = good ? frames : 0;
     __global T* row = (__global T*)rows + n * 2 * STATES;
 #if STAGE == POSTERIOR
@@ -153,7 +154,7 @@ __kernel void scatter(PARAMS) {
     if (r >= (size_t)FRAMES * BATCH) return;
     const size_t t = r / BATCH, n = r % BATCH;
     size_t first;
-    const long count = span_of(target_lengths, n, &first);
+    const long count = span_of(target_lengths, n, &first SIZES_PASSED);
     __global const int* restrict mine = targets + first;
     T sum = ((__global T*)bad)[n];
     if (sum == 0 && (long)t < input_lengths[n]) {
@@ -168,7 +169,7 @@ __kernel void scatter(PARAMS) {
     for (size_t r = r0; r < r1; ++r) {
         const size_t t = r / BATCH, n = r % BATCH;
         size_t first;
-        const long count = span_of(target_lengths, n, &first);
+        const long count = span_of(target_lengths, n, &first SIZES_PASSED);
         __global const int* restrict mine = targets + first;
         const T none = ((__global T*)bad)[n];
         for (size_t c = 0; c < CLASSES; ++c) to[c] = none;

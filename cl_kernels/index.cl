@@ -35,7 +35,7 @@
 #define TILE 1024               // RANK: keys in local memory at a time, a power of two of at least 4 LINES
 #endif
 
-INLINE size_t row_of(long i) {
+INLINE size_t row_of(long i SIZES) {
     i += i < 0 ? ROWS : 0;
     return i >= 0 && i < ROWS ? (size_t)i : ROWS;
 }
@@ -65,14 +65,14 @@ __kernel void gather(PARAMS) {
 #if GPU
     const ITEM i = get_global_id(0), d = i % (WIDTH / VW) * VW, r = i / (WIDTH / VW), a = r / EDGES, e = r % EDGES;
     if (r >= (ITEM)BATCH * EDGES) return;
-    const size_t v = row_of(index[e]);
+    const size_t v = row_of(index[e] SIZES_PASSED);
     VT value = VSPLAT((T)(MISSING));
     if (v < ROWS) value = TAKE(x + (a * ROWS + v) * WIDTH + d, X_ALIGN);
     EPILOGUE_V(a, e, d, value);
 #else
     const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)BATCH * EDGES);
     for (size_t r = first; r < last; r++) {
-        const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e]);
+        const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e] SIZES_PASSED);
         size_t d = 0;
         if (v < ROWS) {
             __global const T* from = x + (a * ROWS + v) * WIDTH;
@@ -88,7 +88,7 @@ __kernel void gather(PARAMS) {
 
 #elif STAGE == COUNT || STAGE == PLACE
 
-#define DIGIT(e) ((row_of(index[e]) >> SHIFT) & (((size_t)1 << BITS) - 1))
+#define DIGIT(e) ((row_of(index[e] SIZES_PASSED) >> SHIFT) & (((size_t)1 << BITS) - 1))
 #if FIRST
 #define EDGE(i) (i)
 #else
@@ -133,7 +133,7 @@ __kernel void scan(PARAMS) {
 
 #elif STAGE == RANK
 
-#define KEY(e) ((uint)row_of(index[e]) * EDGES + (uint)(e))
+#define KEY(e) ((uint)row_of(index[e] SIZES_PASSED) * EDGES + (uint)(e))
 #define QUERIES (EDGES + ROWS + 1)
 
 __kernel __attribute__((reqd_work_group_size(32, LINES, 1)))
@@ -169,10 +169,10 @@ __kernel void bounds(PARAMS) {
     size_t i = 0, end = EDGES;
     while (i < end) {
         const size_t middle = (i + end) / 2;
-        if (row_of(index[ORDER(FROM)[middle]]) < first) i = middle + 1; else end = middle;
+        if (row_of(index[ORDER(FROM)[middle]] SIZES_PASSED) < first) i = middle + 1; else end = middle;
     }
     for (size_t v = first; v < last; v++) {
-        while (i < EDGES && row_of(index[ORDER(FROM)[i]]) < v) i++;
+        while (i < EDGES && row_of(index[ORDER(FROM)[i]] SIZES_PASSED) < v) i++;
         ORDER(offsets)[v] = i;
     }
 }
@@ -181,7 +181,7 @@ __kernel void bounds(PARAMS) {
 
 // The first maximum of element d over the edges order[p .. end), a NaN above all; -1 where there is none.
 #if STAGE == ARGMAX
-INLINE long first_maximum(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end) {
+INLINE long first_maximum(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end SIZES) {
     long best = -1;
     S top = 0;
     for (; p < end; p++) {
@@ -192,9 +192,9 @@ INLINE long first_maximum(__global const S* restrict from, __global const uint* 
 }
 #endif
 
-INLINE T total_of(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end) {
+INLINE T total_of(__global const S* restrict from, __global const uint* restrict order, size_t p, const size_t end SIZES) {
 #if STAGE == ARGMAX
-    return first_maximum(from, order, p, end);
+    return first_maximum(from, order, p, end SIZES_PASSED);
 #else
     T sum = 0;
     for (; p < end; p++) sum += from[(size_t)order[p] * WIDTH];
@@ -216,12 +216,12 @@ __kernel void segments(PARAMS) {
     VT value = VSPLAT(0);
     for (size_t p = at[v]; p < at[v + 1]; p++) value += TAKE(from + (size_t)order[p] * WIDTH, SOURCE_ALIGN);
 #else
-    const T value = total_of(from, order, at[v], at[v + 1]);
+    const T value = total_of(from, order, at[v], at[v + 1] SIZES_PASSED);
 #endif
     EPILOGUE_V(a, v, d, value);
 #else
     const size_t work = at[ROWS] + (size_t)ROWS, t = get_global_id(0);
-    const size_t v0 = row_at(at, work * t / ITEMS), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS);
+    const size_t v0 = row_at(at, work * t / ITEMS SIZES_PASSED), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS SIZES_PASSED);
     const size_t d0 = get_global_id(1) * CHUNK, d1 = min(d0 + CHUNK, (size_t)WIDTH);
     for (size_t a = 0; a < BATCH; a++)
         for (size_t v = v0; v < v1; v++) {
@@ -241,7 +241,7 @@ __kernel void segments(PARAMS) {
             }
 #endif
             for (; d < d1; d++) {
-                const T value = total_of(from + d, order, at[v], at[v + 1]);
+                const T value = total_of(from + d, order, at[v], at[v + 1] SIZES_PASSED);
                 EPILOGUE(a, v, d, value);
             }
         }

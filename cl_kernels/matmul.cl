@@ -92,10 +92,24 @@
 #define A_K MR
 #define ROW_PANEL (KB * MR + VW)                // the last store of a whole vector goes beyond
 #endif
+#ifndef WHOLE_TILE
 #define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
+#endif
+#ifndef FREE_ROWS
+#define FREE_ROWS 0             // 1: the number of rows is an argument of the kernel
+#endif
+#ifndef FREE_COLS
+#define FREE_COLS 0             // 1: that of columns is, and they are packed
+#endif
 #define KB ((KC) > 0 ? (KC) : 1)
-#define TAIL_ROWS ((ROWS) % MR)                 // edges: sizes are known, so they are instances of their own
+#define TAIL_ROWS ((ROWS) % MR)                 // edges: sizes are known, so they are instances of their own; free rows go by powers of two
+#if FREE_COLS
+#define TAIL_VECS 0                             // the last panel is one like the others, padded
+#define VALID(j) min((size_t)NR, (size_t)(COLS) - (j))
+#else
 #define TAIL_VECS (((COLS) % NR + VW - 1) / VW)
+#define VALID(j) NR
+#endif
 #define TAIL_LANES (COLS_PACKED || (COLS) % VW == 0 ? VW : (COLS) % VW)   // packed panels are padded
 
 #if ROWS_PACKED
@@ -140,7 +154,7 @@ INLINE void pack(T* restrict to, __global const STORED* restrict from, const siz
 
 #if ROWS_PACKED
 // Panels of MR of the `rows` rows at `from`, beyond which `readable` may be read; along rows, a line is read once for all panels.
-INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, const size_t rows, const size_t readable, const size_t depth) {
+INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, const size_t rows, const size_t readable, const size_t depth SIZES) {
 #if ROW_K == 1
     for (size_t i = 0; i < rows; i += MR)
         pack(to + i / MR * ROW_PANEL, from + i * ROW_I, A_I, depth, min((size_t)MR, rows - i), ROW_K, ROW_I);
@@ -163,7 +177,7 @@ INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, cons
 // `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these.
 INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh, ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
                   COL_SPACE T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
-                  const bool filling, __global const STORED* restrict from, __global const STORED* restrict next) {
+                  const bool filling, __global const STORED* restrict from, __global const STORED* restrict next SIZES) {
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
@@ -197,9 +211,11 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
 // Rows i .. i+rows of panel `columns`: chooses the instance of micro, because sizes are known and only edges differ.
 #define MICRO_ROWS(rows)                                                                                   \
     if (TAIL_VECS && j + NR > COLS)                                                                        \
-        micro(rows, TAIL_VECS, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? TAIL_VECS * VW : COL_K, c, c_i, TAIL_LANES, false, 0, next); \
+        micro(rows, TAIL_VECS, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? TAIL_VECS * VW : COL_K, c, c_i, TAIL_LANES, false, 0, next SIZES_PASSED); \
     else                                                                                                   \
-        micro(rows, NV, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? NR : COL_K, c, c_i, VW, false, 0, next);
+        micro(rows, NV, depth, fresh, a, a_i, a_k, b, COLS_PACKED ? NR : COL_K, c, c_i, VW, false, 0, next SIZES_PASSED);
+#define MICRO_PART(count)                                                                                  \
+    if (count < MR && left & count) { MICRO_ROWS(count) a += count * a_i; c += count * c_i; }
 
 __kernel GROUP_ATTR void matmul(PARAMS) {
     BEGIN
@@ -229,12 +245,12 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth,
                      COL_J, COL_K);
             else
-                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, NR, depth, COL_J, COL_K);
+                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, VALID(j), depth, COL_J, COL_K);
 #endif
         for (size_t i = i0; i < i1; i += MR) {
             __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
-            if ((i - i0) % (MR * RB) == 0) pack_rows(row_panels, rows_at, min((size_t)(MR * RB), i1 - i), ROWS - i, depth);
+            if ((i - i0) % (MR * RB) == 0) pack_rows(row_panels, rows_at, min((size_t)(MR * RB), i1 - i), ROWS - i, depth SIZES_PASSED);
             ROW_SPACE const T* restrict a = row_panels + (i - i0) / MR % RB * ROW_PANEL;
 #else
             __global const T* restrict a = rows_at;
@@ -248,8 +264,18 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
                 if (i == i0 && FILLED(j))
-                    micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next);
+                    micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next SIZES_PASSED);
+#if FREE_ROWS
+                else if (i + MR > ROWS) {
+                    const size_t left = ROWS - i;
+                    ROW_SPACE const T* restrict first = a;
+                    T* restrict tile_c = c;
+                    MICRO_PART(8) MICRO_PART(4) MICRO_PART(2) MICRO_PART(1)
+                    a = first, c = tile_c;
+                } else { MICRO_ROWS(MR) }
+#else
                 else if (TAIL_ROWS && i + MR > ROWS) { MICRO_ROWS(TAIL_ROWS) } else { MICRO_ROWS(MR) }
+#endif
 #if !WHOLE_TILE
                 for (size_t r = 0; r < MR && i + r < ROWS; r++)
                     for (size_t v = 0; v < NR && j + v < COLS; v += VW)

@@ -2,7 +2,8 @@
 //
 // The generator prepends what matmul.cl says (PARAMS, BEGIN, T, VW, M N K, X_M X_K W_K W_N, X_BATCH(b), W_BATCH(b), EPILOGUE), BATCH,
 // X_ALIGN and W_ALIGN: the elements to which an operand's first is aligned, and the numbers of clnet/kernels/matmul/matmul_gpu.py, which says
-// when to use what. K may be cut into SPLIT parts of K_PART (for few tiles and long K): the parts go to the temporary memory `partial`, and
+// when to use what. Sizes, strides and K_PART may be arguments of the kernel (include/multiples.h).
+// K may be cut into SPLIT parts of K_PART (for few tiles and long K), of which the last may be empty: the parts go to the temporary memory `partial`, and
 //   PARTIAL(part, e)         element e = (batch M + m) N + n of a part
 //   RESULT(batch, m, n, v)   stores v there, or through EPILOGUE where K is whole; RESULT_V: VW columns
 // matmul_thin.cl is for few rows. VARIANTs:
@@ -40,7 +41,8 @@
 #define STRIPE 16               // tiles along m that are walked before the next along n
 #endif
 
-#define INSIDE(i, size, block) (((size) > 0 && (size) % (block) == 0) || (i) < (size))
+#include "include/multiples.h"
+#define INSIDE(i, size, block) ((size##_OF > 0 && size##_OF % (block) == 0) || (i) < (size))
 
 #if VARIANT == TILE
 
@@ -112,8 +114,6 @@
 #define MS ((M + BM - 1) / BM)
 #define NS ((N + BN - 1) / BN)
 // A block is loaded in lines along the contiguous dimension; item t takes loads t, t + ITEMS ..: (m, k) of the first, constant steps of the rest.
-#define X_ALONG_K (X_K == 1 && X_M != 1)
-#define W_ALONG_K (W_K == 1 && W_N != 1)
 #define X_LINE ((X_ALONG_K ? BK : BM) / X_WIDE)
 #define X_LOADS (BK * BM / X_WIDE / ITEMS)
 #define X_AT (t % X_LINE * X_WIDE)
@@ -139,8 +139,8 @@
 
 #define X_STEP (X_ALONG_K ? XS_K : 1)
 #define W_STEP (W_ALONG_K ? WS_K : 1)
-#define X_WHOLE (M % BM == 0 && K % BK == 0)
-#define W_WHOLE (N % BN == 0 && K % BK == 0)
+#define X_WHOLE (M_OF % BM == 0 && K_OF % BK == 0)
+#define W_WHOLE (N_OF % BN == 0 && K_OF % BK == 0)
 #define ADVANCE(k0)                                                                                        \
     left += (size_t)BK * X_K;                                                                              \
     right += (size_t)BK * W_K;
@@ -151,7 +151,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
     TILE_BEGIN
     const size_t batch = get_group_id(2) / SPLIT, part = get_group_id(2) % SPLIT, number = get_group_id(0);
     const size_t first = number / (STRIPE * NS) * STRIPE, stripe = min((size_t)STRIPE, (size_t)MS - first), in_stripe = number % (STRIPE * NS);
-    const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN, from = part * (K_PART);
+    const size_t m0 = (first + in_stripe % stripe) * BM, n0 = in_stripe / stripe * BN, from = min((size_t)part * (K_PART), (size_t)(K));
     const uint blocks = (min((size_t)(K_PART), (size_t)(K) - from) + BK - 1) / BK;
     __global const STORED_OF(X_KIND)* left = LEFT + X_BATCH(batch) + (m0 + X_M0) * X_M + (from + X_K0) * X_K;
     __global const STORED_OF(W_KIND)* right = RIGHT + W_BATCH(batch) + (n0 + W_N0) * W_N + (from + W_K0) * W_K;
@@ -176,6 +176,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void matmul(PARAMS) 
 #elif VARIANT == TURN
 
 #define LINES (TURN_W ? N : M)
+#define LINES_OF (TURN_W ? N_OF : M_OF)
 #define OF_TURN ((LINES + 3) / 4 * 4)
 
 __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_turn(PARAMS) {

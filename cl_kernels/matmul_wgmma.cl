@@ -5,7 +5,7 @@
 //   FP32X3           x = hi + lo, each in TF32: hi hi + hi lo + lo hi; every PROMOTE steps the sums move to IEEE float32 registers, because the
 //                    tensor core truncates when it adds. Error as float32's, except: an infinite operand gives NaN, |x| > 3.4e38 is infinite
 // The generator prepends what matmul.cl says (sizes, strides, X_BATCH, W_BATCH, EPILOGUE), X_ALIGN and W_ALIGN, and the numbers of
-// clnet/kernels/matmul/matmul_wgmma.py. VARIANT says which kernel:
+// clnet/kernels/matmul/matmul_wgmma.py; sizes, strides and K_PART may be arguments of the kernel (include/multiples.h). VARIANT says which kernel:
 //
 // PACK, kernel matmul_pack. Grid (tiles of x and of w * 256, 1, 1), local size 256: one work-group writes one tile of 128 rows x 128 bytes along
 //   k (KT elements) of an operand, rounded, padded with zeros, rows in order, the 16-byte pieces c of row r swapped to c ^ (r % 8) as the
@@ -58,6 +58,8 @@
 #ifndef W_DIRECT
 #define W_DIRECT 0
 #endif
+
+#include "include/multiples.h"
 
 #if PRECISION == FP32X3
 #define TERMS 2                 // hi and lo
@@ -112,7 +114,7 @@ INLINE void put(const element* v, __global uint4* to) {
 
 // The tile of rows r0 .. and steps k0 .. of an operand. The strides are constants, so only one way is compiled for each.
 INLINE void pack(__global const element* restrict from, const size_t rows, const size_t r0, const size_t k0, const size_t stride_r,
-                 const size_t stride_k, const bool aligned, __global uint4* restrict to, __local uint* lines) {
+                 const size_t stride_k, const bool aligned, __global uint4* restrict to, __local uint* lines SIZES) {
     const uint t = get_local_id(0), c = t % 8;
     from += r0 * stride_r + k0 * stride_k;
     if (stride_r == 1 && stride_k != 1 && aligned) {    // lanes along rows: turned in local memory, a word a lane
@@ -152,9 +154,9 @@ INLINE void pack(__global const element* restrict from, const size_t rows, const
 
 #define WHOLE (16 / sizeof(element))                    // elements to which a piece in memory is aligned, at least
 #define PER_WORD (4 / sizeof(element))
-#define ALIGNED(align, rows, stride_r, stride_k, batch_even)                                               \
-    (batch_even && (stride_k == 1 ? align % WHOLE == 0 && K % PIECE == 0 && stride_r % WHOLE == 0          \
-                                  : align % PER_WORD == 0 && rows % PER_WORD == 0 && stride_k % PER_WORD == 0))
+#define ALIGNED(x, rows, stride_r, stride_k)                                                               \
+    (x##_BATCH_EVEN && (x##_ALONG_K ? x##_ALIGN % WHOLE == 0 && K_OF % PIECE == 0 && stride_r##_OF % WHOLE == 0 \
+                                    : x##_ACROSS_K && x##_ALIGN % PER_WORD == 0 && rows##_OF % PER_WORD == 0 && stride_k##_OF % PER_WORD == 0))
 
 __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAMS) {
     BEGIN
@@ -164,8 +166,8 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
 #if !X_DIRECT
     if (tile < of_x) {
         const size_t b = tile / (X_TILES * K_TILES), r = tile / K_TILES % X_TILES, k = tile % K_TILES;
-        pack((__global const element*)x + X_BATCH(b), M, r * 128, k * KT, X_M, X_K, ALIGNED(X_ALIGN, M, X_M, X_K, X_BATCH_EVEN),
-             (__global uint4*)packed_x + tile * (TILE_BYTES / 16), lines);
+        pack((__global const element*)x + X_BATCH(b), M, r * 128, k * KT, X_M, X_K, ALIGNED(X, M, X_M, X_K),
+             (__global uint4*)packed_x + tile * (TILE_BYTES / 16), lines SIZES_PASSED);
         return;
     }
 #endif
@@ -173,8 +175,8 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
     {
         tile -= of_x;
         const size_t b = tile / (W_TILES * K_TILES), r = tile / K_TILES % W_TILES, k = tile % K_TILES;
-        pack((__global const element*)w + W_BATCH(b), N, r * 128, k * KT, W_N, W_K, ALIGNED(W_ALIGN, N, W_N, W_K, W_BATCH_EVEN),
-             (__global uint4*)packed_w + tile * (TILE_BYTES / 16), lines);
+        pack((__global const element*)w + W_BATCH(b), N, r * 128, k * KT, W_N, W_K, ALIGNED(W, N, W_N, W_K),
+             (__global uint4*)packed_w + tile * (TILE_BYTES / 16), lines SIZES_PASSED);
     }
 #endif
 }
@@ -189,8 +191,8 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
 #else
 #define WG_KIND WG_TF32
 #endif
-#define X_ACROSS (X_DIRECT && X_M == 1 && X_K != 1)
-#define W_ACROSS (W_DIRECT && W_N == 1 && W_K != 1)
+#define X_ACROSS (X_DIRECT && X_ACROSS_K)
+#define W_ACROSS (W_DIRECT && W_ACROSS_K)
 #include "include/wgmma.h"
 
 #define STAGE_BYTES (TILE_BYTES * (1 + BN / 128))
@@ -226,7 +228,7 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void matmul_pack(PARAM
 
 #if (X_DIRECT && !X_MAPPED) || (W_DIRECT && !W_MAPPED)
 INLINE void gather(const uint to, __global const ushort* from, const size_t rows, const size_t r0, const size_t k0, const size_t stride_r, const size_t stride_k,
-                   const bool across, const uint count) {
+                   const bool across, const uint count SIZES) {
     for (uint i = get_local_id(0) % 32; i < count * 1024; i += 32) {
         const uint line = i / 8, piece = i % 8, r = across ? line / 64 * 64 + piece * 8 : line, k = across ? line % 64 : piece * 8;
         uint words[4];
@@ -275,10 +277,10 @@ __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
                 const uint to = base + stage * STAGE_BYTES, at = full + stage * 8;
                 WAIT(empty + stage * 8, phase ^ 1);
 #if X_DIRECT && !X_MAPPED
-                gather(to, (__global const ushort*)x + X_BATCH(batch), M, row * 128, k * KT, X_M, X_K, X_ACROSS, 1);
+                gather(to, (__global const ushort*)x + X_BATCH(batch), M, row * 128, k * KT, X_M, X_K, X_ACROSS, 1 SIZES_PASSED);
 #endif
 #if W_DIRECT && !W_MAPPED
-                gather(to + TILE_BYTES, (__global const ushort*)w + W_BATCH(batch), N, col * BN, k * KT, W_N, W_K, W_ACROSS, BN / 128);
+                gather(to + TILE_BYTES, (__global const ushort*)w + W_BATCH(batch), N, col * BN, k * KT, W_N, W_K, W_ACROSS, BN / 128 SIZES_PASSED);
 #endif
 #if (X_DIRECT && !X_MAPPED) || (W_DIRECT && !W_MAPPED)
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -350,14 +352,14 @@ __kernel __attribute__((reqd_work_group_size(288, 1, 1))) void matmul(PARAMS) {
 #if VW == 4                                             // N is a multiple of it: four columns of four rows at a time
             const size_t m0 = row * 128 + warp * 16 + lane / 8, n = col * BN + p * 32 + lane % 8 * 4;
             UNROLL for (uint r = 0; r < 16; r += 4)
-                if ((M % 128 == 0 || m0 + r < M) && (N % BN == 0 || n < N)) {
+                if ((M_OF % 128 == 0 || m0 + r < M) && (N_OF % BN == 0 || n < N)) {
                     const float4 v = *(__local float4*)(lines[warp] + (r + lane / 8) * 32 + (lane % 8 * 4 ^ (lane / 8 * 8)));
                     RESULT_V(batch, (m0 + r), n, v);
                 }
 #else
             const size_t m0 = row * 128 + warp * 16, n = col * BN + p * 32 + lane;
             _Pragma("unroll 4") for (uint r = 0; r < 16; r++)
-                if ((M % 128 == 0 || m0 + r < M) && (N % BN == 0 || n < N)) { RESULT(batch, (m0 + r), n, lines[warp][r * 32 + (lane ^ (r % 4 * 8))]); }
+                if ((M_OF % 128 == 0 || m0 + r < M) && (N_OF % BN == 0 || n < N)) { RESULT(batch, (m0 + r), n, lines[warp][r * 32 + (lane ^ (r % 4 * 8))]); }
 #endif
         }
     }

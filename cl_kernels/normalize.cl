@@ -44,8 +44,11 @@
 #ifndef BLOCK
 #define BLOCK 256               // additions in a row to one of the FOLDS * VW numbers that then are added with the digits that this loses (include/sums.h)
 #endif
+#ifndef N_MOST
+#define N_MOST N                // a number that N is not above, where N is an argument
+#endif
 #ifndef FOLDS
-#define FOLDS (N < 96 * VW ? 2 : 4)  // vectors of partial results side by side: fewer would wait for each addition to finish
+#define FOLDS (N_MOST < 96 * VW ? 2 : 4)  // vectors of partial results side by side: fewer would wait for each addition to finish
 #endif
 
 #include "include/normalize.h"
@@ -68,7 +71,7 @@
 #define GROW_LAST(a, NEXT) { const T acc_ = a; a = (NEXT); }
 
 // Long rows are summed in blocks, short ones are one.
-#if N > BLOCK * FOLDS * VW
+#if N_MOST > BLOCK * FOLDS * VW
 #define START_SUM(v) START(v, 0) START(v##s, 0) START(v##r, 0)
 #define BLOCKS(BODY, ENDS) \
     for (size_t b_ = 0; b_ < N / (BLOCK * FOLDS * VW); ++b_) { for (size_t k_ = 0; k_ < BLOCK; ++k_, i_ += FOLDS * VW) SIDE_BY_SIDE(BODY) ENDS } \
@@ -102,8 +105,8 @@
 #define SKIP(c) (c)           // rows to ignore cost no pass
 
 // SUM and OUT for exponentials: e_ stands for them in OUT_KEPT.
-#if N <= KEEP
-#define SUM_KEPT(a, TERM) T kept[N]; SUM_AND_KEEP(a, TERM)
+#if N_MOST <= KEEP
+#define SUM_KEPT(a, TERM) T kept[N_MOST]; SUM_AND_KEEP(a, TERM)
 #define OUT_KEPT(TERM, VALUE) { size_t j = 0; \
         for (; j + VW <= N; j += VW) { const VT e_ = VLOAD_P(kept + j); STORE_V(r, j, (VALUE)); } \
         for (; j < N; ++j) { const T e_ = kept[j]; STORE(r, j, (VALUE)); } }
@@ -116,7 +119,7 @@
 
 #if WITH_SLOPE
 // One branch a vector, taken once a row.
-INLINE VT less_target(VT v, const size_t j, const size_t at) {
+INLINE VT less_target(VT v, const size_t j, const size_t at SIZES) {
     v -= LOW;
     if (at - j < VW) {
         T t[VW];
@@ -139,7 +142,7 @@ void rows(PARAMS) {
 
 #if PART == 2
 // Sums grow in private memory where they fit (PoCL 3.0 loses lanes of sums that it reads and writes in global memory).
-#if N <= KEEP
+#if N_MOST <= KEEP
 #define TO_LOAD VLOAD_P
 #define TO_STORE VSTORE_P
 #else
@@ -151,8 +154,8 @@ void partial_columns(PARAMS) {
     BEGIN;
     const size_t r0 = get_global_id(0) * CHUNK, r1 = min(r0 + CHUNK, (size_t)(ROWS));
     __global T* out = (__global T*)partial + get_global_id(0) * OUTPUTS * N;
-#if N <= KEEP
-    T to[OUTPUTS * N];
+#if N_MOST <= KEEP
+    T to[OUTPUTS * N_MOST];
 #else
     __global T* to = out;
 #endif
@@ -181,7 +184,7 @@ void partial_columns(PARAMS) {
 #endif
         }
     }
-#if N <= KEEP
+#if N_MOST <= KEEP
     for (size_t j = 0; j < OUTPUTS * N; ++j) out[j] = to[j];
 #endif
 }

@@ -99,7 +99,9 @@ INLINE T neighbour(T v, const uint apart) {
 #define LANE(v, i) (((const T*)&(v))[i])
 
 // --- passes
-#define PER ((N + GROUP * VW - 1) / (GROUP * VW))
+#ifndef PER
+#define PER ((N + GROUP * VW - 1) / (GROUP * VW))       // vectors of a row an item, at most
+#endif
 #if PER <= HELD
 #define HOLD(TYPE, name, value) VT name##_held[PER];
 #define FILL(TYPE, name, value) name##_held[u] = value;
@@ -127,7 +129,7 @@ INLINE T neighbour(T v, const uint apart) {
 #define SKIP(c) 0
 
 #if WITH_SLOPE
-INLINE VT less_target(VT v, const size_t j, const size_t at) {
+INLINE VT less_target(VT v, const size_t j, const size_t at SIZES) {
     v -= LOW;
     UNROLL for (int i = 0; i < VW; ++i) ((T*)&v)[i] -= j + i == at ? HIGH : (T)(0);
     return v;

@@ -15,6 +15,7 @@
 // The generator prepends include/vector.h and PARAMS, BEGIN (pointers of the operands' names), T, VW, B, H, TIMES and EPILOGUE.
 //
 // For CPUs. Grid (ceil(B / ROWS)), local size 1. Private memory: the weights, and of each sequence h (twice), c, gradients.
+//   TIMES, B and ROWS may be arguments; a work-item then takes its sequences through time MOST at once.
 //   Forward: MR sequences x UV vectors of units x GATES sums stay in registers over k, so that the cell is computed from
 //   registers. Backward: the cell first, then MR sequences x NV vectors of dh = a W_hh.
 // Assumes: the weights fit the cache of a core (the geometry sees to it). A step's sums run over k in order.
@@ -23,6 +24,12 @@
 
 #ifndef ROWS
 #define ROWS 1                  // sequences of a work-item
+#endif
+#ifdef MOST                     // of them that it takes through time at once, where their number is an argument
+#define TILES(rows) (((rows) + MR - 1) / MR * MR)
+#else
+#define MOST ROWS
+#define TILES(rows) TILE
 #endif
 #ifndef MR
 #define MR 1                    // sequences of a register tile
@@ -34,7 +41,7 @@
 #define NV 1                    // backward: vectors of a register tile; NV * (MR + 1) + 1 registers
 #endif
 
-#define TILE (MR * ((ROWS + MR - 1) / MR))          // sequences, padded to whole register tiles
+#define TILE (MR * ((MOST + MR - 1) / MR))          // sequences, padded to whole register tiles
 #define UNITS (UV * VW)
 #define WIDE ((PART == 1 ? UNITS : NV * VW) * ((H + (PART == 1 ? UNITS : NV * VW) - 1) / (PART == 1 ? UNITS : NV * VW)))   // H, padded
 
@@ -77,63 +84,66 @@ INLINE void pack(T* restrict to, __global const T* restrict w) {
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence(PARAMS) {
     BEGIN
-    const size_t first = get_global_id(0) * ROWS, rows = min((size_t)ROWS, (size_t)B - first);
+    const size_t end = min((get_global_id(0) + 1) * ROWS, (size_t)B);
     T weights[GATES * WIDE * H] __attribute__((aligned(64)));
     T h[2 * TILE * WIDE] __attribute__((aligned(64)));
 #if CELL == LSTM
     T c[TILE * WIDE] __attribute__((aligned(64)));
 #endif
     pack(weights, w_hh);
-    for (size_t r = 0; r < TILE; r++)
-        for (size_t j = 0; j < WIDE; j += VW) {
-            const size_t b = first + min(r, rows - 1);
-            VSTORE_P(load_units(state + b * H, j), h + r * WIDE + j);
+    for (size_t first = get_global_id(0) * ROWS; first < end; first += MOST) {
+        const size_t rows = min((size_t)MOST, end - first), tile = TILES(rows);
+        for (size_t r = 0; r < tile; r++)
+            for (size_t j = 0; j < WIDE; j += VW) {
+                const size_t b = first + min(r, rows - 1);
+                VSTORE_P(load_units(state + b * H, j), h + r * WIDE + j);
 #if CELL == LSTM
-            VSTORE_P(load_units(state + (B + b) * H, j), c + r * WIDE + j);
+                VSTORE_P(load_units(state + (B + b) * H, j), c + r * WIDE + j);
 #endif
-        }
-    for (size_t step = 0; step < TIMES; step++) {
-        const size_t t = REVERSED ? TIMES - 1 - step : step;
-        const T* restrict now = h + step % 2 * (TILE * WIDE);
-        T* restrict next = h + (step + 1) % 2 * (TILE * WIDE);
-        for (size_t r0 = 0; r0 < TILE; r0 += MR)
-            for (size_t j0 = 0; j0 < WIDE; j0 += UNITS) {
-                VT sum[MR][UV][GATES];
-                UNROLL for (size_t u = 0; u < UV; u++)
-                    UNROLL for (size_t gate = 0; gate < GATES; gate++) {
-                        const VT bias = load_units(b_hh + gate * H, j0 + u * VW);
-                        UNROLL for (size_t r = 0; r < MR; r++) sum[r][u][gate] = bias;
-                    }
-                const T* restrict w = weights + j0 * H * GATES;
-                for (size_t k = 0; k < H; k++, w += UNITS * GATES)
+            }
+        for (size_t step = 0; step < TIMES; step++) {
+            const size_t t = REVERSED ? TIMES - 1 - step : step;
+            const T* restrict now = h + step % 2 * (TILE * WIDE);
+            T* restrict next = h + (step + 1) % 2 * (TILE * WIDE);
+            for (size_t r0 = 0; r0 < tile; r0 += MR)
+                for (size_t j0 = 0; j0 < WIDE; j0 += UNITS) {
+                    VT sum[MR][UV][GATES];
                     UNROLL for (size_t u = 0; u < UV; u++)
                         UNROLL for (size_t gate = 0; gate < GATES; gate++) {
-                            const VT column = VLOAD_P(w + (u * GATES + gate) * VW);
-                            UNROLL for (size_t r = 0; r < MR; r++)
-                                sum[r][u][gate] = VFMA(VSPLAT(now[(r0 + r) * WIDE + k]), column, sum[r][u][gate]);
+                            const VT bias = load_units(b_hh + gate * H, j0 + u * VW);
+                            UNROLL for (size_t r = 0; r < MR; r++) sum[r][u][gate] = bias;
                         }
-                UNROLL for (size_t r = 0; r < MR; r++)
-                    UNROLL for (size_t u = 0; u < UV; u++) {
-                        const size_t b = first + min(r0 + r, rows - 1), j = j0 + u * VW, at = (r0 + r) * WIDE + j;
-                        __global const T* restrict x = xp + (t * B + b) * (GATES * H);
-                        const bool real = r0 + r < rows && j < H;
+                    const T* restrict w = weights + j0 * H * GATES;
+                    for (size_t k = 0; k < H; k++, w += UNITS * GATES)
+                        UNROLL for (size_t u = 0; u < UV; u++)
+                            UNROLL for (size_t gate = 0; gate < GATES; gate++) {
+                                const VT column = VLOAD_P(w + (u * GATES + gate) * VW);
+                                UNROLL for (size_t r = 0; r < MR; r++)
+                                    sum[r][u][gate] = VFMA(VSPLAT(now[(r0 + r) * WIDE + k]), column, sum[r][u][gate]);
+                            }
+                    UNROLL for (size_t r = 0; r < MR; r++)
+                        UNROLL for (size_t u = 0; u < UV; u++) {
+                            const size_t b = first + min(r0 + r, rows - 1), j = j0 + u * VW, at = (r0 + r) * WIDE + j;
+                            __global const T* restrict x = xp + (t * B + b) * (GATES * H);
+                            const bool real = r0 + r < rows && j < H;
 #if CELL == LSTM
-                        const VT ig = SIGMOID(sum[r][u][0] + load_units(x, j)), fg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
-                        const VT gg = tanh(sum[r][u][2] + load_units(x + 2 * H, j)), og = SIGMOID(sum[r][u][3] + load_units(x + 3 * H, j));
-                        const VT cell = fg * VLOAD_P(c + at) + ig * gg, out = og * tanh(cell);
-                        VSTORE_P(cell, c + at);
-                        if (real) { STORE(1, cell) STORE(2, ig) STORE(3, fg) STORE(4, gg) STORE(5, og) }
+                            const VT ig = SIGMOID(sum[r][u][0] + load_units(x, j)), fg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
+                            const VT gg = tanh(sum[r][u][2] + load_units(x + 2 * H, j)), og = SIGMOID(sum[r][u][3] + load_units(x + 3 * H, j));
+                            const VT cell = fg * VLOAD_P(c + at) + ig * gg, out = og * tanh(cell);
+                            VSTORE_P(cell, c + at);
+                            if (real) { STORE(1, cell) STORE(2, ig) STORE(3, fg) STORE(4, gg) STORE(5, og) }
 #elif CELL == GRU
-                        const VT rg = SIGMOID(sum[r][u][0] + load_units(x, j)), zg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
-                        const VT ng = tanh(load_units(x + 2 * H, j) + rg * sum[r][u][2]), out = ng + zg * (VLOAD_P(now + at) - ng);
-                        if (real) { STORE(1, rg) STORE(2, zg) STORE(3, ng) STORE(4, sum[r][u][2]) }
+                            const VT rg = SIGMOID(sum[r][u][0] + load_units(x, j)), zg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
+                            const VT ng = tanh(load_units(x + 2 * H, j) + rg * sum[r][u][2]), out = ng + zg * (VLOAD_P(now + at) - ng);
+                            if (real) { STORE(1, rg) STORE(2, zg) STORE(3, ng) STORE(4, sum[r][u][2]) }
 #else
-                        const VT a = sum[r][u][0] + load_units(x, j), out = CELL == TANH ? tanh(a) : a <= 0 ? VSPLAT(0) : a;
+                            const VT a = sum[r][u][0] + load_units(x, j), out = CELL == TANH ? tanh(a) : a <= 0 ? VSPLAT(0) : a;
 #endif
-                        VSTORE_P(out, next + at);
-                        if (real) { STORE(0, out) }
-                    }
-            }
+                            VSTORE_P(out, next + at);
+                            if (real) { STORE(0, out) }
+                        }
+                }
+        }
     }
 }
 
@@ -149,61 +159,64 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence(PARAMS) 
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence_gradient(PARAMS) {
     BEGIN
-    const size_t first = get_global_id(0) * ROWS, rows = min((size_t)ROWS, (size_t)B - first);
+    const size_t end = min((get_global_id(0) + 1) * ROWS, (size_t)B);
     T weights[GATES * H * WIDE] __attribute__((aligned(64)));
     T a[TILE * KEPT * WIDE] __attribute__((aligned(64)));                               // slots of d at this step
     T dh[TILE * WIDE] __attribute__((aligned(64)));
     for (size_t i = 0; i < GATES * H; i++)
         for (size_t j = 0; j < WIDE; j += VW) VSTORE_P(load_units(w_hh + i * H, j), weights + i * WIDE + j);
-    for (size_t i = 0; i < TILE * WIDE; i += VW) VSTORE_P(VSPLAT(0), dh + i);
-    for (size_t i = 0; i < TILE * KEPT * WIDE; i += VW) VSTORE_P(VSPLAT(0), a + i);
-    for (size_t step = 0; step < TIMES; step++) {
-        const size_t t = REVERSED ? step : TIMES - 1 - step, before = REVERSED ? t + 1 : t - 1;
-        const bool last = step + 1 == TIMES;
-        for (size_t r = 0; r < rows; r++)
-            for (size_t j = 0; j < WIDE && j < H; j += VW) {
-                const size_t b = first + r;
-                T* restrict stored = a + r * KEPT * WIDE;
-                const VT to_h = GIVEN_TO(0) + VLOAD_P(dh + r * WIDE + j);
+    for (size_t first = get_global_id(0) * ROWS; first < end; first += MOST) {
+        const size_t rows = min((size_t)MOST, end - first), tile = TILES(rows);
+        for (size_t i = 0; i < tile * WIDE; i += VW) VSTORE_P(VSPLAT(0), dh + i);
+        for (size_t i = 0; i < tile * KEPT * WIDE; i += VW) VSTORE_P(VSPLAT(0), a + i);
+        for (size_t step = 0; step < TIMES; step++) {
+            const size_t t = REVERSED ? step : TIMES - 1 - step, before = REVERSED ? t + 1 : t - 1;
+            const bool last = step + 1 == TIMES;
+            for (size_t r = 0; r < rows; r++)
+                for (size_t j = 0; j < WIDE && j < H; j += VW) {
+                    const size_t b = first + r;
+                    T* restrict stored = a + r * KEPT * WIDE;
+                    const VT to_h = GIVEN_TO(0) + VLOAD_P(dh + r * WIDE + j);
 #if CELL == LSTM
-                const VT ig = SAVED(2), fg = SAVED(3), gg = SAVED(4), og = SAVED(5), tc = tanh(SAVED(1));
-                const VT to_c = GIVEN_TO(1) + VLOAD_P(stored + 4 * WIDE + j) + to_h * og * (1 - tc * tc);
-                STORE(0, (GIVEN_TO(2) + to_c * gg) * ig * (1 - ig))
-                STORE(1, (GIVEN_TO(3) + to_c * BEFORE(1)) * fg * (1 - fg))
-                STORE(2, (GIVEN_TO(4) + to_c * ig) * (1 - gg * gg))
-                STORE(3, (GIVEN_TO(5) + to_h * tc) * og * (1 - og))
-                STORE(4, to_c * fg)
-                VSTORE_P(VSPLAT(0), dh + r * WIDE + j);
+                    const VT ig = SAVED(2), fg = SAVED(3), gg = SAVED(4), og = SAVED(5), tc = tanh(SAVED(1));
+                    const VT to_c = GIVEN_TO(1) + VLOAD_P(stored + 4 * WIDE + j) + to_h * og * (1 - tc * tc);
+                    STORE(0, (GIVEN_TO(2) + to_c * gg) * ig * (1 - ig))
+                    STORE(1, (GIVEN_TO(3) + to_c * BEFORE(1)) * fg * (1 - fg))
+                    STORE(2, (GIVEN_TO(4) + to_c * ig) * (1 - gg * gg))
+                    STORE(3, (GIVEN_TO(5) + to_h * tc) * og * (1 - og))
+                    STORE(4, to_c * fg)
+                    VSTORE_P(VSPLAT(0), dh + r * WIDE + j);
 #elif CELL == GRU
-                const VT rg = SAVED(1), zg = SAVED(2), ng = SAVED(3), hn = SAVED(4);
-                const VT an = (GIVEN_TO(3) + to_h * (1 - zg)) * (1 - ng * ng);
-                STORE(0, (GIVEN_TO(1) + an * hn) * rg * (1 - rg))
-                STORE(1, (GIVEN_TO(2) + to_h * (BEFORE(0) - ng)) * zg * (1 - zg))
-                STORE(2, GIVEN_TO(4) + an * rg)
-                STORE(3, an)
-                STORE(4, to_h * zg)
-                VSTORE_P(to_h * zg, dh + r * WIDE + j);
+                    const VT rg = SAVED(1), zg = SAVED(2), ng = SAVED(3), hn = SAVED(4);
+                    const VT an = (GIVEN_TO(3) + to_h * (1 - zg)) * (1 - ng * ng);
+                    STORE(0, (GIVEN_TO(1) + an * hn) * rg * (1 - rg))
+                    STORE(1, (GIVEN_TO(2) + to_h * (BEFORE(0) - ng)) * zg * (1 - zg))
+                    STORE(2, GIVEN_TO(4) + an * rg)
+                    STORE(3, an)
+                    STORE(4, to_h * zg)
+                    VSTORE_P(to_h * zg, dh + r * WIDE + j);
 #else
-                const VT hv = SAVED(0);
-                STORE(0, CELL == TANH ? to_h * (1 - hv * hv) : hv > 0 ? to_h : VSPLAT(0))
-                VSTORE_P(VSPLAT(0), dh + r * WIDE + j);
+                    const VT hv = SAVED(0);
+                    STORE(0, CELL == TANH ? to_h * (1 - hv * hv) : hv > 0 ? to_h : VSPLAT(0))
+                    VSTORE_P(VSPLAT(0), dh + r * WIDE + j);
 #endif
-            }
-        for (size_t r0 = 0; r0 < TILE && !last; r0 += MR)
-            for (size_t j = 0; j < WIDE; j += NV * VW) {
-                VT sum[MR][NV];
-                UNROLL for (size_t r = 0; r < MR; r++)
-                    UNROLL for (size_t v = 0; v < NV; v++) sum[r][v] = VLOAD_P(dh + (r0 + r) * WIDE + j + v * VW);
-                for (size_t gate = 0; gate < GATES; gate++)
-                    for (size_t k = 0; k < H; k++)
-                        UNROLL for (size_t v = 0; v < NV; v++) {
-                            const VT row = VLOAD_P(weights + (gate * H + k) * WIDE + j + v * VW);
-                            UNROLL for (size_t r = 0; r < MR; r++)
-                                sum[r][v] = VFMA(VSPLAT(a[((r0 + r) * KEPT + gate) * WIDE + k]), row, sum[r][v]);
-                        }
-                UNROLL for (size_t r = 0; r < MR; r++)
-                    UNROLL for (size_t v = 0; v < NV; v++) VSTORE_P(sum[r][v], dh + (r0 + r) * WIDE + j + v * VW);
-            }
+                }
+            for (size_t r0 = 0; r0 < tile && !last; r0 += MR)
+                for (size_t j = 0; j < WIDE; j += NV * VW) {
+                    VT sum[MR][NV];
+                    UNROLL for (size_t r = 0; r < MR; r++)
+                        UNROLL for (size_t v = 0; v < NV; v++) sum[r][v] = VLOAD_P(dh + (r0 + r) * WIDE + j + v * VW);
+                    for (size_t gate = 0; gate < GATES; gate++)
+                        for (size_t k = 0; k < H; k++)
+                            UNROLL for (size_t v = 0; v < NV; v++) {
+                                const VT row = VLOAD_P(weights + (gate * H + k) * WIDE + j + v * VW);
+                                UNROLL for (size_t r = 0; r < MR; r++)
+                                    sum[r][v] = VFMA(VSPLAT(a[((r0 + r) * KEPT + gate) * WIDE + k]), row, sum[r][v]);
+                            }
+                    UNROLL for (size_t r = 0; r < MR; r++)
+                        UNROLL for (size_t v = 0; v < NV; v++) VSTORE_P(sum[r][v], dh + (r0 + r) * WIDE + j + v * VW);
+                }
+        }
     }
 }
 

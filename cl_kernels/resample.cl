@@ -20,10 +20,13 @@
 #ifndef BLOCK
 #define BLOCK 32                // batches that share places and weights
 #endif
+#ifndef MOST_TAPS
+#define MOST_TAPS TAPS          // weights that an item keeps, at least TAPS
+#endif
 
 INLINE long below(const long p, const long q) { return p / q - (p % q < 0); }
 
-INLINE T share(const long i, const long h) {
+INLINE T share(const long i, const long h SIZES) {
 #if RULE == AREA
     const long s = i * N / M, z = (i * N + N + M - 1) / M;
     return h >= s && h < z ? (T)1 / (T)(z - s) : (T)0;
@@ -37,16 +40,16 @@ INLINE T share(const long i, const long h) {
 }
 
 // Weights of the taps of result o, 0 outside; returns the first place.
-INLINE long taps_of(const long o, T* w) {
+INLINE long taps_of(const long o, T* w SIZES) {
     const long first = below(A * o + B, C);
     for (int k = 0; k < TAPS; k++) {
         const long h = first + k;
-        w[k] = h < 0 || h >= FROM ? (T)0 : BACK ? share(h, o) : share(o, h);
+        w[k] = h < 0 || h >= FROM ? (T)0 : BACK ? share(h, o SIZES_PASSED) : share(o, h SIZES_PASSED);
     }
     return first;
 }
 
-INLINE T total(__global const T* restrict p, const T* w) {
+INLINE T total(__global const T* restrict p, const T* w SIZES) {
     T sum = 0;
     for (int k = 0; k < TAPS; k++)
         if (w[k] != 0) sum += w[k] * p[(long)k * WIDTH];
@@ -55,19 +58,19 @@ INLINE T total(__global const T* restrict p, const T* w) {
 
 __kernel void resample(PARAMS) {
     BEGIN
-    T w[TAPS];
+    T w[MOST_TAPS];
 #if GPU
     const size_t e = get_global_id(0), d = e % WIDTH, r = e / WIDTH;
     if (r >= (size_t)BATCH * COUNT) return;
     const size_t a = r / COUNT, o = r % COUNT;
-    const long first = taps_of(o, w);
-    const T v = total(X + ((long)(a * FROM) + first) * WIDTH + (long)d, w);
+    const long first = taps_of(o, w SIZES_PASSED);
+    const T v = total(X + ((long)(a * FROM) + first) * WIDTH + (long)d, w SIZES_PASSED);
     EPILOGUE(a, o, d, v);
 #elif VW > 1
     const size_t start = get_global_id(0) * CHUNK, stop = min(start + CHUNK, (size_t)BATCH * COUNT);
     for (size_t r = start; r < stop; r++) {
         const size_t a = r / COUNT, o = r % COUNT;
-        __global const T* restrict p = X + ((long)(a * FROM) + taps_of(o, w)) * WIDTH;
+        __global const T* restrict p = X + ((long)(a * FROM) + taps_of(o, w SIZES_PASSED)) * WIDTH;
         size_t d = 0;
         for (; d + VW <= WIDTH; d += VW) {
             VT sum = 0;
@@ -75,17 +78,17 @@ __kernel void resample(PARAMS) {
                 if (w[k] != 0) sum += w[k] * VLOAD(p + (long)k * WIDTH + (long)d);
             EPILOGUE_V(a, o, d, sum);
         }
-        for (; d < WIDTH; d++) { const T v = total(p + d, w); EPILOGUE(a, o, d, v); }
+        for (; d < WIDTH; d++) { const T v = total(p + d, w SIZES_PASSED); EPILOGUE(a, o, d, v); }
     }
 #else
     const size_t start = get_global_id(0) * CHUNK, stop = min(start + CHUNK, (size_t)BATCH);
     for (size_t low = start; low < stop; low += BLOCK) {
         const size_t high = min(low + BLOCK, stop);
         for (size_t o = 0; o < COUNT; o++) {
-            const long first = taps_of(o, w);
+            const long first = taps_of(o, w SIZES_PASSED);
             for (size_t a = low; a < high; a++)
                 for (size_t d = 0; d < WIDTH; d++) {
-                    const T v = total(X + ((long)(a * FROM) + first) * WIDTH + (long)d, w);
+                    const T v = total(X + ((long)(a * FROM) + first) * WIDTH + (long)d, w SIZES_PASSED);
                     EPILOGUE(a, o, d, v);
                 }
         }

@@ -47,7 +47,7 @@
 #define SCRATCH ((__global T*)partial)
 
 // The piece whose shares are numbered from at most `share`: the last k with FIRST(k) <= share.
-INLINE size_t piece_of(__global const int* restrict offsets, const size_t share) {
+INLINE size_t piece_of(__global const int* restrict offsets, const size_t share SIZES) {
     size_t low = 0, high = S;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
@@ -59,7 +59,7 @@ INLINE size_t piece_of(__global const int* restrict offsets, const size_t share)
 __kernel void partial_sums(PARAMS) {
     BEGIN
 #if GROUP > 1
-    const size_t share = get_group_id(0), k = piece_of(offsets, share);
+    const size_t share = get_group_id(0), k = piece_of(offsets, share SIZES_PASSED);
     const size_t begin = (size_t)offsets[k] + (share - FIRST(k)) * CHUNK, end = min(begin + CHUNK, min((size_t)offsets[k + 1], (size_t)N));
     T sum = 0;
     for (size_t i = begin + get_local_id(0); i < end; i += GROUP) sum = VFMA(x[i], y[i], sum);
@@ -68,7 +68,7 @@ __kernel void partial_sums(PARAMS) {
 #else
     const size_t first = get_global_id(0) * PER, last = min(first + PER, (size_t)SHARES);
     for (size_t share = first; share < last; share++) {
-        const size_t k = piece_of(offsets, share);
+        const size_t k = piece_of(offsets, share SIZES_PASSED);
         const size_t begin = (size_t)offsets[k] + (share - FIRST(k)) * CHUNK, end = min(begin + CHUNK, min((size_t)offsets[k + 1], (size_t)N));
         T sum = 0;
         size_t i = begin;
@@ -112,7 +112,7 @@ __kernel void finish_sums(PARAMS) {
 #else
 
 // The last piece that begins at or before i.
-INLINE size_t piece_at(__global const int* restrict offsets, const size_t i) {
+INLINE size_t piece_at(__global const int* restrict offsets, const size_t i SIZES) {
     size_t low = 0, high = S;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
@@ -126,12 +126,12 @@ __kernel void spread(PARAMS) {
 #if GROUP > 1
     const size_t i = get_global_id(0);
     if (i >= N) return;
-    const T value = v[piece_at(offsets, i)];
+    const T value = v[piece_at(offsets, i SIZES_PASSED)];
     EPILOGUE(i, value);
 #else
     size_t i = get_global_id(0) * CHUNK;
     const size_t last = min(i + CHUNK, (size_t)N);
-    for (size_t k = piece_at(offsets, i); i < last; k++) {
+    for (size_t k = piece_at(offsets, i SIZES_PASSED); i < last; k++) {
         const size_t end = k + 1 < S ? min((size_t)offsets[k + 1], last) : last;
         const T value = v[k];
 #if VW > 1

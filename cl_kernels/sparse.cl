@@ -46,7 +46,7 @@ __kernel void product(PARAMS) {
     EPILOGUE(v, d, sum);
 #else
     const size_t work = at[ROWS] + (size_t)ROWS, t = get_global_id(0);
-    const size_t v0 = row_at(at, work * t / ITEMS), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS);
+    const size_t v0 = row_at(at, work * t / ITEMS SIZES_PASSED), v1 = t + 1 == ITEMS ? ROWS : row_at(at, work * (t + 1) / ITEMS SIZES_PASSED);
     const size_t d0 = get_global_id(1) * CHUNK, d1 = min(d0 + CHUNK, (size_t)WIDTH);
     for (size_t v = v0; v < v1; v++) {
         size_t d = d0;
@@ -78,7 +78,7 @@ __kernel void product(PARAMS) {
 
 #else
 
-INLINE T dot_of(__global const T* restrict a, __global const T* restrict b) {
+INLINE T dot_of(__global const T* restrict a, __global const T* restrict b SIZES) {
     size_t d = 0;
     T sum = 0;
 #if VW > 1
@@ -97,7 +97,7 @@ __kernel void places(PARAMS) {
     const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)EDGES);
     for (size_t e = first; e < last; e++) {
         const size_t v = place_of(index[e], ROWS), c = place_of(column[e], COLUMNS);
-        const T value = v < ROWS && c < COLUMNS ? dot_of(g + v * WIDTH, x + c * WIDTH) : (T)0;
+        const T value = v < ROWS && c < COLUMNS ? dot_of(g + v * WIDTH, x + c * WIDTH SIZES_PASSED) : (T)0;
         EPILOGUE(e, value);
     }
 }

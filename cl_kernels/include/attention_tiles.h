@@ -12,15 +12,15 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     const local_at qs = TILES_AT(memory), ks = qs + 2 * ROWS * D, vs = ks + 2 * STAGES * BN * D;
     const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * ROWS, rows = min((uint)ROWS, (uint)QUERIES - first);
-    const uint end = reach(first, ROWS, 0, KEYS), open = limit(first);
+    const uint end = reach(first, ROWS, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
     __global const ushort* from_k = FROM_K + n * K_N + h / SHARE * K_H;
     __global const ushort* from_v = FROM_V + n * V_N + h / SHARE * V_H;
 #define K_TILE(stage) (ks + (stage) * (2 * BN * D))
 #define V_TILE(stage) (vs + (stage) * (2 * BN * E))
 #define FETCH_K(j, stage) \
-    if ((j) < end) { FETCH(K_TILE(stage), from_k + (j) * (size_t)K_S, K_S, BN, D, KEYS - (j), KEYS % BN == 0, WHOLE_K) }
+    if ((j) < end) { FETCH(K_TILE(stage), from_k + (j) * (size_t)K_S, K_S, BN, D, KEYS - (j), KEYS_OF % BN == 0, WHOLE_K) }
 #define FETCH_V(j, stage) \
-    if ((j) < end) { FETCH(V_TILE(stage), from_v + (j) * (size_t)V_S, V_S, BN, E, KEYS - (j), KEYS % BN == 0, WHOLE_V) }
+    if ((j) < end) { FETCH(V_TILE(stage), from_v + (j) * (size_t)V_S, V_S, BN, E, KEYS - (j), KEYS_OF % BN == 0, WHOLE_V) }
     float y[MI][E / 8][4], s[MI][BN / 8][4], most[MI][2], sum[MI][2], less[MI][2];
     CLEAR(y, E / 8)
     UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint r = 0; r < 2; r++) { most[i][r] = -INFINITY; sum[i][r] = 0; }
@@ -28,7 +28,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
 #define WEIGHTS(j_)                                                                                        \
     if ((j_) + BN > open)                                                                                  \
         UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint e = 0; e < 4; e++) {                         \
-            const uint last = limit(first + ROW(i, e));                                                    \
+            const uint last = limit(first + ROW(i, e) SIZES_PASSED);                                       \
             UNROLL for (uint j = 0; j < BN / 8; j++) s[i][j][e] = (j_) + COLUMN(j, e) < last ? s[i][j][e] : -INFINITY; \
         }                                                                                                  \
     UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint r = 0; r < 2; r++) {                             \
@@ -48,7 +48,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     }
     if (end) {
         // Keys run a tile ahead of values: while weights are computed, the product of the tile before with its values is under way.
-        FETCH(qs, FROM_Q + n * Q_N + h * Q_H + first * (size_t)Q_T, Q_T, ROWS, D, rows, QUERIES % ROWS == 0, WHOLE_Q)
+        FETCH(qs, FROM_Q + n * Q_N + h * Q_H + first * (size_t)Q_T, Q_T, ROWS, D, rows, QUERIES_OF % ROWS == 0, WHOLE_Q)
         FETCH_K(0, 0)
         UNROLL for (uint i = 0; i < STAGES - 1; i++) {
             FETCH_K((i + 1) * BN, i + 1)
@@ -117,14 +117,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
 #if GRADIENTS == 1
     const size_t n = get_global_id(1) / H, h = get_global_id(1) % H;
     const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * ROWS, rows = min((uint)ROWS, (uint)QUERIES - first);
-    const uint end = reach(first, ROWS, 0, KEYS), open = limit(first);
+    const uint end = reach(first, ROWS, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
     __global const ushort* from_k = FROM_K + n * K_N + h / SHARE * K_H;
     __global const ushort* from_v = FROM_V + n * V_N + h / SHARE * V_H;
 #define FETCH_OTHER(j0, stage)                                                                             \
-    FETCH(xt + (stage) * (2 * BN * D), from_k + (j0) * (size_t)K_S, K_S, BN, D, KEYS - (j0), KEYS % BN == 0, WHOLE_K) \
-    FETCH(wt + (stage) * (2 * BN * E), from_v + (j0) * (size_t)V_S, V_S, BN, E, KEYS - (j0), KEYS % BN == 0, WHOLE_V)
-    FETCH(xs, FROM_Q + n * Q_N + h * Q_H + first * (size_t)Q_T, Q_T, ROWS, D, rows, QUERIES % ROWS == 0, WHOLE_Q)
-    FETCH(ws, FROM_G + n * G_N + h * G_H + first * (size_t)G_T, G_T, ROWS, E, rows, QUERIES % ROWS == 0, WHOLE_G)
+    FETCH(xt + (stage) * (2 * BN * D), from_k + (j0) * (size_t)K_S, K_S, BN, D, KEYS - (j0), KEYS_OF % BN == 0, WHOLE_K) \
+    FETCH(wt + (stage) * (2 * BN * E), from_v + (j0) * (size_t)V_S, V_S, BN, E, KEYS - (j0), KEYS_OF % BN == 0, WHOLE_V)
+    FETCH(xs, FROM_Q + n * Q_N + h * Q_H + first * (size_t)Q_T, Q_T, ROWS, D, rows, QUERIES_OF % ROWS == 0, WHOLE_Q)
+    FETCH(ws, FROM_G + n * G_N + h * G_H + first * (size_t)G_T, G_T, ROWS, E, rows, QUERIES_OF % ROWS == 0, WHOLE_G)
     float up[MI][2], less[MI][2];
     UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint r = 0; r < 2; r++) {
         const uint row = ROW(i, 2 * r);
@@ -141,13 +141,13 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     CLEAR(dw, E / 8)
     const size_t n = get_global_id(1) / HK, hk = get_global_id(1) % HK;
     const uint first = (uint)get_group_id(0) * ROWS, rows = min((uint)ROWS, (uint)KEYS - first), end = QUERIES;
-    const uint begin = first_tile(first, BN);
+    const uint begin = first_tile(first, BN SIZES_PASSED);
     const uint heads = SHARE;
 #define FETCH_OTHER(t0, stage)                                                                             \
     {                                                                                                      \
         const size_t h = hk * SHARE + head_next, valid_ = QUERIES - (t0);                                  \
-        FETCH(xt + (stage) * (2 * BN * D), FROM_Q + n * Q_N + h * Q_H + (t0) * (size_t)Q_T, Q_T, BN, D, valid_, QUERIES % BN == 0, WHOLE_Q) \
-        FETCH(wt + (stage) * (2 * BN * E), FROM_G + n * G_N + h * G_H + (t0) * (size_t)G_T, G_T, BN, E, valid_, QUERIES % BN == 0, WHOLE_G) \
+        FETCH(xt + (stage) * (2 * BN * D), FROM_Q + n * Q_N + h * Q_H + (t0) * (size_t)Q_T, Q_T, BN, D, valid_, QUERIES_OF % BN == 0, WHOLE_Q) \
+        FETCH(wt + (stage) * (2 * BN * E), FROM_G + n * G_N + h * G_H + (t0) * (size_t)G_T, G_T, BN, E, valid_, QUERIES_OF % BN == 0, WHOLE_G) \
         for (uint i_ = item; i_ < BN; i_ += ITEMS) {                                                       \
             const bool in_ = i_ < valid_;                                                                  \
             const size_t t_ = (t0) + (in_ ? i_ : 0);                                                       \
@@ -155,8 +155,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
             COPY_ASYNC_4(ups + ((STAGES + (stage)) * BN + i_) * 4, delta + n * A_N + h * A_H + t_ * A_T, in_ ? 4 : 0); \
         }                                                                                                  \
     }
-    FETCH(xs, FROM_K + n * K_N + hk * K_H + first * (size_t)K_S, K_S, ROWS, D, rows, KEYS % ROWS == 0, WHOLE_K)
-    FETCH(ws, FROM_V + n * V_N + hk * V_H + first * (size_t)V_S, V_S, ROWS, E, rows, KEYS % ROWS == 0, WHOLE_V)
+    FETCH(xs, FROM_K + n * K_N + hk * K_H + first * (size_t)K_S, K_S, ROWS, D, rows, KEYS_OF % ROWS == 0, WHOLE_K)
+    FETCH(ws, FROM_V + n * V_N + hk * V_H + first * (size_t)V_S, V_S, ROWS, E, rows, KEYS_OF % ROWS == 0, WHOLE_V)
 #define UP(i, j, e) (lines[stage * BN + COLUMN(j, e)] * LOG2E)
 #define LESS(i, j, e) lines[(STAGES + stage) * BN + COLUMN(j, e)]
 #endif
@@ -184,10 +184,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
             END_T(s, held_x, xs, x_tile, D, 1)
 #if GRADIENTS == 1
             const bool crossed = at + BN > open;
-#define ALLOWED(i, j, e) (at + COLUMN(j, e) < limit(first + ROW(i, e)))
+#define ALLOWED(i, j, e) (at + COLUMN(j, e) < limit(first + ROW(i, e) SIZES_PASSED))
 #else
-            const bool crossed = CAUSAL && limit(at) < first + ROWS;
-#define ALLOWED(i, j, e) (first + ROW(i, e) < limit(at + COLUMN(j, e)))
+            const bool crossed = CAUSAL && limit(at SIZES_PASSED) < first + ROWS;
+#define ALLOWED(i, j, e) (first + ROW(i, e) < limit(at + COLUMN(j, e) SIZES_PASSED))
 #endif
             if (crossed)
                 UNROLL for (uint i = 0; i < MI; i++) UNROLL for (uint j = 0; j < BN / 8; j++) UNROLL for (uint e = 0; e < 4; e++)

@@ -135,7 +135,7 @@
 #if WITH_SLOPE
 #define LOW ((T)(SMOOTHING) / N)
 #define HIGH (1 - (T)(SMOOTHING))
-#define STORE_V(r, j, v) EPILOGUE_V(r, j, less_target(v, j, at))
+#define STORE_V(r, j, v) EPILOGUE_V(r, j, less_target(v, j, at SIZES_PASSED))
 #define STORE(r, j, v) EPILOGUE(r, j, v - LOW - (j == at ? HIGH : (T)(0)))
 #else
 #define STORE_V EPILOGUE_V

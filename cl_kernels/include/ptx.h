@@ -2,7 +2,7 @@
 //
 //   local_at                       place in local memory, in bytes; LOCAL_AT(p): that of a __local pointer
 //   COPY_ASYNC(to, from, bytes)    16 bytes from global memory on their way into local memory; bytes 0: zeros, nothing is read. COPY_ASYNC_4: 4 bytes
-//   PUT(at, v)                     16 bytes, a uint4, into local memory
+//   PUT(at, v), WORD_AT(at)        16 bytes, a uint4, into local memory; 4 bytes, a uint, out of it
 //   COPY_COMMIT, COPY_WAIT(n)      ends a group of copies; waits until all groups but the last n are there. A barrier makes others' copies visible
 //   LDMATRIX(r, at)                four 8 x 8 matrices of 16-bit elements, matrix i's rows of 16 bytes at the places given by lanes 8i .. 8i + 7:
 //                                  lane l has elements 2 (l % 4) and the next of row l / 4 in r[i]. LDMATRIX_T: each matrix transposed
@@ -33,6 +33,12 @@ INLINE local_at local_address(__local void* p) {
 #define PUT(at, v) put_16(at, v)
 INLINE void put_16(const local_at at, const uint4 v) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+#define WORD_AT(at) word_at(at)
+INLINE uint word_at(const local_at at) {
+    uint v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+    return v;
 }
 #define COPY_COMMIT asm volatile("cp.async.commit_group;" ::: "memory");
 #define COPY_WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory");

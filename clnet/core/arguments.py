@@ -23,6 +23,7 @@ import numpy as np
 
 from ..errors import ClnetError, ConfigError, DTypeError, IndexingError, ShapeError
 from ..names import ending
+from .size import Size
 from .spec import RANGES
 
 Error = type[ClnetError]
@@ -31,7 +32,7 @@ Sizes = int | Sequence[int]  # one for all axes, or one an axis
 Axes = int | Sequence[int] | None  # None: all
 Padding = str | int | Sequence[int] | Sequence[Sequence[int]]  # a word, one for all, one an axis or (low, high) an axis
 LONG = 1 << 63
-PLAIN = frozenset((int,))
+PLAIN = frozenset((int, Size))
 
 
 def shown(value: Any) -> str:
@@ -42,7 +43,7 @@ def shown(value: Any) -> str:
 
 def whole(value: Any) -> int | None:
     """The integer that value is, None for what is none, or more than 64 bits."""
-    if type(value) is not int:
+    if type(value) not in PLAIN:
         if isinstance(value, (bool, float, str, tuple, list)):
             return None
         try:
@@ -100,8 +101,7 @@ def pairs(who: str, name: str, value: Any, error: Error = ShapeError) -> tuple[A
 
 def sizes(who: str, value: Any, name: str = "shape", error: Error = ShapeError) -> tuple[int, ...]:
     """A shape: sizes of at least 0, or one for a single axis. Raises `error`."""
-    if (type(value) is tuple and PLAIN.issuperset(map(type, value))
-            and -1 < min(value, default=0) <= max(value, default=0) < LONG):
+    if type(value) is tuple and PLAIN.issuperset(map(type, value)) and all(-1 < n < LONG for n in value):
         return value
     if (n := whole(value)) is not None and n >= 0:
         return (n,)
@@ -188,6 +188,8 @@ def number(who: str, value: Any, dtype: str) -> Any:
     """A number that `dtype` can hold, as it is: for integers a whole one in their range,
     for bool a truth value. Raises DTypeError.
     """
+    if isinstance(value, Size) and (dtype not in RANGES or value.whole):
+        return value  # of a shape: far below what integers of 32 bits hold
     if dtype not in RANGES:
         if type(value) is float or (type(value) is int and -LONG <= value < LONG):
             return value

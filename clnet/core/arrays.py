@@ -108,7 +108,7 @@ def _plain(value: Any, who: str) -> Array:
         if len(lengths) > 1:
             raise DataError(
                 f"{who}: expected rows of one length; got lengths from {lengths[0]} to {lengths[-1]}; "
-                "pad them, or pass a tuple of arrays where a model has several inputs.") from None
+                "data.Sequences(x, y) takes several; a tuple of arrays is for a model of several inputs.") from None
         raise DataError(
             f"{who}: expected an array; got {type(value).__name__}, "
             f"which NumPy cannot read ({error}); convert it first.") from None

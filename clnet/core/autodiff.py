@@ -121,9 +121,9 @@ def _disjoint(pieces: list[Tensor]) -> Tensor | None:
 
 def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Sums a cotangent down to the shape of the input it belongs to. The one place this happens."""
-    if g.shape == shape:
-        return g
     lead = g.ndim - len(shape)
+    if not lead and g.shape == shape:
+        return g
     axes = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
     if axes:
         g = OPS["sum"](g, axes=axes)

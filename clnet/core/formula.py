@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import Array
 from .autodiff import gradients
-from .op import Composite, Reads, Rule, Samples, Work, family, positional
+from .op import Composite, Infer, Reads, Rule, Samples, Work, family, positional
 from .precision import autocast
 from .recording import eager
 from .running import exact
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 def composite(
     signature: str = "", *, cl: str = "", samples: Samples | None = None, accepts: str = "any",
     domain: tuple[float, float] = (-2.0, 2.0), work: Work | None = None, reads: tuple[Reads, ...] = (),
-    rounds: bool = False, rule: Rule = "", launch: Chooser | None = None,
+    rounds: bool = False, rule: Rule = "", launch: Chooser | None = None, infer: Infer | None = None,
 ) -> Callable[[Callable[..., Tensor]], Composite]:
     """A formula over other ops, kept as one node so that a kernel may stand in for it. Fields as Kernel's.
 
-    The body is the definition: the reference runs it, the gradient differentiates it (unless `defvjp` knows better).
+    The body is the definition: the reference runs it, the gradient differentiates it (unless `defvjp` knows better),
+    and what it records gives the spec of the result, unless `infer` knows without (of a body that walks over an axis).
     """
 
     def declare(define: Callable[..., Tensor]) -> Composite:
         name, args = define.__name__.strip("_"), positional(define)
         bind = einshape(signature, name, args) if signature else None
 
-        def infer(*specs: Spec, **attrs: Any) -> Spec:
+        def inferred(*specs: Spec, **attrs: Any) -> Spec:
             accept(name, accepts, specs)
             if bind:
                 bind(*specs)
-            return infer_formula(define, specs, attrs)
+            return infer(*specs, **attrs) if infer else infer_formula(define, specs, attrs)
 
         def ref(*arrays: Array, **attrs: Any) -> Array:
             return evaluate_formula(define, arrays, attrs)
@@ -48,7 +49,7 @@ def composite(
         def vjp(g: Tensor, y: Tensor, *inputs: Tensor, **attrs: Any) -> tuple[Tensor | None, ...]:
             return tuple(gradients(define(*inputs, **attrs), inputs, g, allow_unused=True))
 
-        return Composite(name, infer, ref, args, cl=cl, vjp=vjp, define=define, signature=signature, accepts=accepts,
+        return Composite(name, inferred, ref, args, cl=cl, vjp=vjp, define=define, signature=signature, accepts=accepts,
                          samples=samples, domain=domain, doc=inspect.getdoc(define) or "", family=family(), cost=100,
                          work=work, reads=reads, rounds=rounds, rule=rule, launch=launch)
 

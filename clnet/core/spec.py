@@ -88,12 +88,15 @@ def accept(name: str, kind: str, specs: Sequence[Spec]) -> None:
 
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    rank = max(map(len, shapes), default=0)
+    sides = [tuple([n for s in shapes if len(s) > a and (n := s[-1 - a]) != 1]) for a in range(rank)]
+    if any(n != side[0] for side in sides for n in side):
         text = " and ".join(map(str, shapes))
         raise ShapeError(
-            f"{name}: shapes {text} do not broadcast; align them from the last axis, each pair equal or 1.") from None
+            f"{name}: shapes {text} do not broadcast; align them from the last axis, each pair equal or 1.")
+    return tuple([side[0] if side else 1 for side in reversed(sides)])
 
 
 def einshape(signature: str, name: str, args: Sequence[str]) -> Callable[..., dict[str, Any]]:

@@ -219,7 +219,9 @@ class Arena:
         """Part k as a tensor: the same object until the flat vector changes, so that gradients find it."""
         if self._of is not self.flat.tensor:
             self._of, self._views = self.flat.tensor, [None] * len(self.parts)
-        if (found := self._views[k]) is None:
+        found = self._views[k]
+        # What somebody has read is known from then on: a recording would keep the value of now.
+        if found is None or (found.storage is not None and _pending.capture is not None):
             spec = self.parts[k][0]
             part = OPS["crop"](self.flat.tensor, start=(self.offsets[k],), size=(spec.size,), step=(1,))
             found = self._views[k] = part.reshape(spec.shape)

@@ -18,6 +18,7 @@ from .operators import Operators
 from .precision import stored_dtype
 from .recording import local
 from .running import flush
+from .size import Size
 from .spec import RANGES, Spec, dtype_name, np_dtype, promote
 from .values import shown
 from .weak import BELOW, beyond, decided, holding, weak
@@ -100,6 +101,8 @@ def as_tensor(x: TensorLike, like: str | None = None, who: str = "constant") -> 
         return x
     if isinstance(x, Operators):
         return x.tensor
+    if isinstance(x, Size):
+        return constant(x, weak(x.value, like))
     if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic):
         dtype = weak(x, like)
         return constant(x if type(x) is float else number(who, x, dtype), dtype)

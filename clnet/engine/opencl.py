@@ -81,6 +81,27 @@ class BoundPlan:
                         self.addresses.append((kernel, k, value))
             self.kernels.append(kernel)
 
+    def turn(self, plan: Plan) -> bool:
+        """The same kernels with the arguments of another plan of one structure;
+        whether addresses differ, so that buffers have to be set again.
+        """
+        moved = False
+        for kernel, old, new in zip(self.kernels, self.plan.launches, plan.launches, strict=True):
+            if kernel is None or old is new:
+                continue
+            for k, ((kind, before), (_, value)) in enumerate(zip(old.args, new.args, strict=True)):
+                if kind == "value":
+                    if before != value:
+                        kernel.set_arg(k, value)
+                elif before != value:
+                    moved = True
+        if moved:
+            self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, plan.launches, strict=True)
+                              if kernel is not None
+                              for k, (kind, value) in enumerate(launch.args) if kind != "value"]
+        self.plan = plan
+        return moved
+
     def set_args(self, buffers: Any) -> None:
         """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""
         for kernel, k, address in self.addresses:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..core.size import divides, varies
+
 
 def places(rule: str, n: int, m: int) -> tuple[int, int, int]:
     """(a, b, c) with t = (a i + b) / c, the place that element i of m reads from n by a rule of ops.resize."""
@@ -15,6 +17,8 @@ def places(rule: str, n: int, m: int) -> tuple[int, int, int]:
 def _reach(rule: str, n: int, m: int) -> int:
     """How many neighbours y[i] reads from ⌊t⌋ on."""
     known = {"nearest": 1, "linear": 2, "corners": 2}.get(rule)
+    if known is None and varies(n, m):  # the most that there can be: what has no weight is not read
+        return n // m if divides(m, n) else -(-n // m) + 1
     return known or max(-(-(i + 1) * n // m) - i * n // m for i in range(m))
 
 
@@ -26,4 +30,4 @@ def band(rule: str, n: int, m: int, adjoint: bool) -> tuple[int, int, int, int]:
     if a == 0:
         return 0, 0, 1, m
     # ⌊(a i + b) / c⌋ lies in [h − k + 1, h] for the i from ⌈(c (h − k + 1) − b) / a⌉ on, at most so many.
-    return c, c * (1 - k) - b + a - 1, a, (c * k - 1) // a + 1
+    return c, c * (1 - k) - b + a - 1, a, -(-c * k // a)

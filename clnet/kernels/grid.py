@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..core.size import divides, typical, varies
 from ..core.spec import np_dtype
 
 if TYPE_CHECKING:
@@ -19,13 +20,21 @@ def up(n: int, by: int) -> int:
 
 def item_count(device: Device, most: int, work: int, worth: int) -> int:
     """Work-items of a CPU for `work`, of which `worth` is worth one; `most` can be used."""
-    return max(1, min(most, device.compute_units * PER_CORE, work // worth))
+    return max(1, min(typical(most), device.compute_units * PER_CORE, typical(work) // worth))
 
 
 def dealt(device: Device, count: int, work: int, worth: int) -> tuple[int, int]:
     """(how many of `count` things a work-item of a CPU takes, work-items)."""
     chunk = -(-count // item_count(device, count, work, worth))
     return chunk, -(-count // chunk)
+
+
+def in_parts(count: int, parts: int) -> tuple[int, int]:
+    """(parts, how many each): `count` dealt out to so many at most. Of a count that varies they are as many as asked
+    for, and the last may be empty.
+    """
+    each = -(-count // parts)
+    return parts if varies(count) else -(-count // each), each
 
 
 def vector_lanes(device: Device, dtype: str) -> int:
@@ -42,4 +51,4 @@ def fitting(lanes: int, n: int) -> int:
 
 def gpu_lanes(n: int) -> int:
     """Vectors of 4 on a GPU where a row is a number of them."""
-    return 4 if n % 4 == 0 else 1
+    return 4 if divides(4, n) else 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from ..core.size import settled
+
 
 @dataclass
 class Stage:
@@ -20,6 +22,8 @@ class Stage:
     final     whether this stage writes the result
     stepped   whether the last coordinate that EPILOGUE_V takes is always a multiple of lanes
     note      the arithmetic, where it is not that of the dtype: plans print it
+    free      macros that may be numbers known at the launch alone: the kernel uses them in no condition of the
+              preprocessor, in no length of an array and in no function that does not take SIZES
     """
 
     kernel: str
@@ -35,3 +39,12 @@ class Stage:
     stepped: bool = False
     note: str = ""
     also: tuple[int, ...] = ()
+    free: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Sizes that vary become the numbers of this shape, where the kernel has to know them."""
+        for name, value in self.defines.items():
+            if name.partition("(")[0] not in self.free:
+                self.defines[name] = settled(value, f"{self.kernel} has to know {name}")
+        self.group = self.group and tuple(map(settled, self.group))
+        self.lanes = settled(self.lanes)

@@ -270,7 +270,7 @@ def _operands(who: str, x: TensorLike, weight: TensorLike) -> tuple[Tensor, Tens
             f"{who}: expected x (N, C, *S) with 1 to 3 spatial axes and a weight of the same rank; "
             f"got {x.shape} and {weight.shape}; add an axis of size 1 where one is missing.")
     accept(who, "float", (x.spec, weight.spec))
-    if min(weight.shape[2:]) < 1:
+    if any(n < 1 for n in weight.shape[2:]):
         raise ShapeError(f"{who}: expected a kernel of at least 1 along each axis; got weight {weight.shape}.")
     dtype = promote(x.dtype, weight.dtype)
     x, weight = (t if t.dtype == dtype else t.astype(dtype) for t in (x, weight))
@@ -311,7 +311,7 @@ def conv(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stri
     stride, dilation = per_axis("conv", "stride", stride, d, 1), per_axis("conv", "dilation", dilation, d, 1)
     low, high = padding_sides("conv", padding, size, stride, dilation)
     how: dict[str, Any] = dict(stride=stride, low=low, high=high, dilation=dilation, groups=groups)
-    if min(out_sizes(x.shape[2:], size, **how)) < 1:
+    if any(n < 1 for n in out_sizes(x.shape[2:], size, **how)):
         raise ShapeError(
             "conv: expected a kernel no larger than the padded input; "
             f"got kernel {size} (dilation {dilation}) on {x.shape[2:]} padded by {low} and {high}; pad more.")
@@ -346,7 +346,7 @@ def conv_transpose(x: TensorLike, weight: TensorLike, bias: TensorLike | None = 
     high = tuple(max(b - m, 0) for m, b in zip(more, high, strict=True))
     out = tuple((n - 1) * s - a - b + t * (k - 1) + 1
                 for n, s, a, b, t, k in zip(x.shape[2:], stride, low, high, dilation, size, strict=True))
-    if min(out) < 1:
+    if any(n < 1 for n in out):
         raise ShapeError(f"{who}: expected a result of at least 1 along each axis; got {out}; pad less.")
     y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation, groups=groups,
                             **_arithmetic(x))

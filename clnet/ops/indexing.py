@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.arguments import shown, whole
 from ..core.recording import recording
+from ..core.size import settled, varies
 from ..core.spec import INTS
 from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, walk
 from ..errors import IndexingError
@@ -112,6 +113,8 @@ def _viewed(x: Tensor, keys: list[Any]) -> Tensor:
 def _span(k: slice | int, n: int, axis: int) -> tuple[int, int, int]:
     """(start, count, step) of an index or slice on an axis of n."""
     if isinstance(k, slice):
+        if varies(n, k.start, k.stop):
+            return _sized_span(k, n)
         try:
             a, b, s = k.indices(n)
         except (TypeError, ValueError) as error:
@@ -121,6 +124,20 @@ def _span(k: slice | int, n: int, axis: int) -> tuple[int, int, int]:
     if not -n <= k < n:
         raise IndexingError(f"getitem: expected an index in [{-n}, {n}) on axis {axis}; got {k}.")
     return k % n if n else 0, 1, 1
+
+
+def _sized_span(k: slice, n: int) -> tuple[int, int, int]:
+    """The same where sizes vary."""
+    s = 1 if k.step is None else settled(k.step)
+    first, end = (0, n) if s > 0 else (n - 1, -1)
+    least, most = (0, n) if s > 0 else (-1, n - 1)
+
+    def place(at: int | None, missing: int) -> int:
+        return missing if at is None else min(at, most) if at >= 0 else max(n + at, least)
+
+    a, b = place(k.start, first), place(k.stop, end)
+    count = -(-(b - a) // s) if (b > a if s > 0 else a > b) else 0
+    return (a, count, s) if count else (0, 0, s)
 
 
 def _gathered(x: Tensor, keys: list[Any], arrays: list[int]) -> Tensor:

@@ -13,6 +13,7 @@ from ..core import arguments
 from ..core.autocast import wide
 from ..core.formula import composite
 from ..core.op import Case, Cotangents
+from ..core.size import real
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
 from ..kernels.choosers import column_kernel, row_kernel
@@ -178,7 +179,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, *, axes: tup
     r = rsqrt(spread + eps)
     xh = (x - center) * r
     shift, scale = sum(g, axes, keepdims=True), sum(g * xh, axes, keepdims=True)
-    n = float(math.prod(x.shape[a] for a in axes))
+    n = real(math.prod(x.shape[a] for a in axes))
     return gamma * r * (g - shift / n - xh * (scale / n)), scale, shift
 
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from ..core.formula import composite
 from ..core.op import Case, Cotangents
+from ..core.spec import Spec, promote
 from ..core.tensor import Tensor, TensorLike
+from ..errors import ShapeError
 from ..kernels.cells import SIZES, Sizes
 from ..kernels.choosers import RECURRENCE, RECURRENCE_GRADIENT
 from .joining import concat, split, stack
@@ -98,11 +100,31 @@ def _samples(gradient: bool) -> Any:
     return cases
 
 
+def _slots_spec(xp: Spec, state: Spec, w_hh: Spec, b_hh: Spec, *, cell: str, reverse: bool) -> Spec:
+    kind = _checked(cell, state, w_hh)
+    return Spec((kind.slots, *xp.shape[:2], w_hh.shape[1]), promote(xp.dtype, state.dtype, w_hh.dtype, b_hh.dtype))
+
+
+def _gradient_spec(g: Spec, y: Spec, state: Spec, w_hh: Spec, *, cell: str, reverse: bool) -> Spec:
+    kept = _checked(cell, state, w_hh).kept * w_hh.shape[1]
+    return Spec((*y.shape[1:3], kept), promote(g.dtype, y.dtype, state.dtype, w_hh.dtype))
+
+
+def _checked(cell: str, state: Spec, w_hh: Spec) -> Cell:
+    """The cell, whose state has as many parts as were given, and its gates as many weights."""
+    kind, (rows, h) = CELLS[cell], w_hh.shape
+    if state.shape[0] != kind.states or rows != kind.gates * h:
+        raise ShapeError(f"recurrence: expected a state of {kind.states} parts and w_hh ({kind.gates}H, H) for "
+                         f"{cell!r}; got state{state.shape}, w_hh{w_hh.shape}.")
+    return kind
+
+
 def _walk(count: int, reverse: bool) -> range:
     return range(count - 1, -1, -1) if reverse else range(count)
 
 
-@composite(cl="recurrent.cl", accepts="float", domain=(-0.5, 0.5), samples=_samples(False), launch=RECURRENCE,
+@composite("t b x, s b h, x h, x -> o t b h", cl="recurrent.cl", accepts="float", domain=(-0.5, 0.5),
+           samples=_samples(False), launch=RECURRENCE, infer=_slots_spec,
            work=lambda operands, y, attrs: 2.0 * operands[0].size * operands[2].shape[1])
 def _recurrence(xp: Tensor, state: Tensor, w_hh: Tensor, b_hh: Tensor, *, cell: str, reverse: bool) -> Tensor:
     """y[s, t] = slot s of cell(xp[t], h W_hhᵀ + b_hh, state), step by step; the state goes from step to step"""
@@ -115,8 +137,9 @@ def _recurrence(xp: Tensor, state: Tensor, w_hh: Tensor, b_hh: Tensor, *, cell: 
     return reshape(y, (kind.slots, count, *state.shape[1:]))
 
 
-@composite(cl="recurrent.cl", accepts="float", domain=(-0.5, 0.5), samples=_samples(True),
-           launch=RECURRENCE_GRADIENT, work=lambda operands, d, attrs: 2.0 * d.shape[0] * d.shape[1] * operands[3].size)
+@composite("i t b h, o t b h, s b h, x h -> t b k", cl="recurrent.cl", accepts="float", domain=(-0.5, 0.5),
+           samples=_samples(True), launch=RECURRENCE_GRADIENT, infer=_gradient_spec,
+           work=lambda operands, d, attrs: 2.0 * d.shape[0] * d.shape[1] * operands[3].size)
 def _recurrence_gradient(g: Tensor, y: Tensor, state: Tensor, w_hh: Tensor, *, cell: str, reverse: bool) -> Tensor:
     """d[t] = (gradients of hp, of what only xp sees, of the state but for hp's share (h for GRU, c for LSTM))
     side by side; g may lack last slots

@@ -18,6 +18,7 @@ from ..core.arrays import Array
 from ..core.autodiff import gradients
 from ..core.formula import composite
 from ..core.op import OPS, Case, Cotangents, Fold, Op, reduction
+from ..core.size import real
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
 from .pointwise import equal, exp, isfinite, log, ones, where
@@ -201,7 +202,7 @@ def mean(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Σ x / n over `axes`."""
     x = as_tensor(x)
     dims = arguments.axes("mean", axes, x.ndim)
-    return sum(x, dims, keepdims) / float(math.prod(x.shape[a] for a in dims))
+    return sum(x, dims, keepdims) / real(math.prod(x.shape[a] for a in dims))
 
 
 def var(x: TensorLike, axes: Axes = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
@@ -212,7 +213,7 @@ def var(x: TensorLike, axes: Axes = None, keepdims: bool = False, ddof: int = 0)
     dims = arguments.axes("var", axes, x.ndim)
     n = math.prod(x.shape[a] for a in dims)
     d = x - mean(x, dims, keepdims=True)
-    return sum(d * d, dims, keepdims) / float(n - ddof if n > ddof else 0)
+    return sum(d * d, dims, keepdims) / real(n - ddof if n > ddof else 0)
 
 
 def logsumexp(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:

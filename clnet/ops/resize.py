@@ -25,6 +25,7 @@ from ..core import arguments
 from ..core.arguments import Sizes, per_axis
 from ..core.arrays import Array
 from ..core.op import Case, Kernel
+from ..core.size import common_divisor
 from ..core.spec import Spec, accept
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
@@ -95,7 +96,7 @@ def _samples(adjoint: bool) -> list[Case]:
 
 def _taps(x: Tensor, a: int, b: int, c: int, taps: int, count: int) -> Tensor:
     """(A, count, D, taps): x[:, ⌊(a o + b) / c⌋ + k], zeros outside; a view."""
-    g = math.gcd(a, c)
+    g = common_divisor(a, c)
     a, b, c = a // g, b // g, c // g  # ⌊(⌊b / g⌋ + …) …⌋ is the same number
     low = max(0, -(b // c))
     high = max(0, (a * (count - 1) + b) // c + taps - x.shape[1])

@@ -190,7 +190,8 @@ def deform_conv(x: TensorLike, offset: TensorLike, weight: TensorLike, bias: Ten
     low, high = padding_sides("deform_conv", padding, kernel, stride, dilation)
     size = out_sizes(x.shape[2:], kernel, stride=stride, low=low, high=high, dilation=dilation)
     deformed = offset.shape[1] // (2 * k) if offset.ndim == 4 else 0
-    if min(size) < 1 or not deformed or x.shape[1] % deformed or offset.shape != (x.shape[0], 2 * deformed * k, *size):
+    if (any(n < 1 for n in size) or not deformed or x.shape[1] % deformed
+            or offset.shape != (x.shape[0], 2 * deformed * k, *size)):
         raise ShapeError(
             f"deform_conv: expected offset (N, 2 · G · {k}, {size[0]}, {size[1]}), "
             f"G a divisor of {x.shape[1]} channels; got {offset.shape}.")

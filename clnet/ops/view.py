@@ -200,7 +200,7 @@ def transpose(x: TensorLike, a: int = -2, b: int = -1) -> Tensor:
 def expand(x: TensorLike, *shape: Sizes) -> Tensor:
     """y = x repeated to `shape` by NumPy's broadcasting. Raises ShapeError where x does not broadcast to it."""
     x, dims = as_tensor(x), arguments.spelled("expand", "shape", shape)
-    if min(dims, default=0) < 0 or broadcast_shapes("expand", x.shape, dims) != dims:
+    if any(n < 0 for n in dims) or broadcast_shapes("expand", x.shape, dims) != dims:
         raise ShapeError(f"expand: expected a shape that {x.shape} broadcasts to; got {dims}.")
     return x if dims == x.shape else _expand(x, shape=dims)
 

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clnet.core.op import Kernel
+from clnet.engine import current, on
 from clnet.engine.compile import c_types as ct
 from clnet.engine.compile import source
 from clnet.engine.device.device import Device
+from clnet.engine.record import Recorded
+from clnet.engine.reference import NumpyEngine
 from clnet.errors import ClnetError
 from clnet.kernels.choosers import Chooser
 from clnet.kernels.operand import Operand
@@ -39,6 +43,60 @@ def quick(engine: Any) -> Any:
     if not engine.compiles or engine.device.runtime == "pocl":
         pytest.skip("whole networks are built where kernels build quickly")
     return engine
+
+
+def _builds(engine: Any) -> int:
+    found = engine.programs.counters()
+    return int(found.builds + found.disk_hits)
+
+
+@pytest.fixture
+def builds() -> Callable[[Any], int]:
+    """engine -> how many programs it has made or taken from the disk so far."""
+    return _builds
+
+
+@pytest.fixture
+def serves_all(engine: Any) -> Callable[..., Recorded]:
+    """(fn, inputs, alone=, digits=): calls fn, recorded once, with all inputs in turn, and gives the recording.
+
+    Two shapes come first: one that has a plan of its own, and one with which the plan of all sizes is made. For the
+    others nothing is built. Each result is that of fn recorded for the shape alone, but for `alone` of the largest
+    number (0: to the last bit), and of float64, but for `digits` of it (None: it is not compared). It runs on the
+    engine in use.
+    """
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+
+    def check(fn: Callable[..., Any], inputs: Iterable[Sequence[Any]], alone: float = 0.0,
+              digits: float | None = 2e-6, recordings: int = 2) -> Recorded:
+        recorded, used = Recorded(fn), current()
+        for k, given in enumerate(inputs):
+            before = _builds(used)
+            got = _values(recorded(*given))
+            assert k < 2 or _builds(used) == before, f"programs were built for {[a.shape for a in given]}"
+            _near(got, _values(Recorded(fn)(*given)), alone)
+            if digits is not None:
+                with on(NumpyEngine()):
+                    _near(got, _values(Recorded(fn)(*map(_wide, given))), digits)
+        assert (recorded.refused, recorded.fixed, recorded.recorded) == ("", {}, recordings)
+        return recorded
+
+    return check
+
+
+def _values(found: Any) -> list[np.ndarray[Any, Any]]:
+    return [t.numpy() for t in (found if isinstance(found, (tuple, list)) else (found,))]
+
+
+def _wide(a: Any) -> Any:
+    return a.astype(np.float64) if a.dtype == np.float32 else a
+
+
+def _near(got: Sequence[Any], want: Sequence[Any], most: float) -> None:
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape
+        assert np.abs(a - b).max(initial=0) <= most * max(np.abs(b).max(initial=0), 1e-30)
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...core.size import common_divisor, varies
+from ...core.spec import np_dtype
 from . import c_types as ct
 from .emit import Emitter, Params, Value
 from .fusion import Fusion, Schedule
@@ -60,7 +61,7 @@ def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr
 
 def alignment(schedule: Schedule, node: Node) -> int:
     """Elements to which node's memory is aligned."""
-    return math.gcd(_start(schedule, node), ALIGNED)
+    return common_divisor(_start(schedule, node), ALIGNED)
 
 
 def _start(schedule: Schedule, node: Node) -> int:
@@ -80,7 +81,7 @@ def streamed(schedule: Schedule, stores: list[Node], device: Device) -> Callable
 
     Only single results: an update of several arrays writes lines that it has just read.
     """
-    large = len(stores) == 1 and stores[0].spec.nbytes >= STREAM
+    large = len(stores) == 1 and not varies(stores[0].spec.nbytes) and stores[0].spec.nbytes >= STREAM
     return functools.partial(alignment, schedule) if large and device.heeds_cache_hints else None
 
 
@@ -88,5 +89,5 @@ def ahead(device: Device, node: Node) -> int:
     """Elements before their use at which vectors of a large array are asked for: a page, at whose end processors stop
     to fetch ahead by themselves.
     """
-    large = node.spec.nbytes >= BEYOND and device.heeds_cache_hints
-    return PAGE * node.size // node.spec.nbytes if large else 0
+    large = (varies(node.spec.nbytes) or node.spec.nbytes >= BEYOND) and device.heeds_cache_hints
+    return PAGE // np_dtype(node.spec.dtype).itemsize if large else 0

@@ -6,17 +6,19 @@ contiguous along the lanes -> vector load; independent of it -> scalar; else lan
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...core import op as ops
+from ...core.size import Size, common_divisor
 from ...core.spec import Spec, np_dtype, promote
 from . import c_types as ct
 from .index import Atom, Condition, Expr, Flat, Index, Var, variables
 from .node import Node, Pointwise, View
 
+# Where a text declares its sizes as further parameters, and passes them on: `Source` puts them there.
+DECLARED, PASSED = "\ue002", "\ue003"
 PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
 # ~x, hidden from the compiler behind a number that only the launch knows to be 0: Intel's CPU compiler (2026.0) gives
 # wrong values or illegal instructions where a loop holds both ~x and max(x, y) of 32-bit and wider integers.
@@ -62,6 +64,8 @@ class Params:
         return self.writes.setdefault(node, f"g_out{len(self.writes)}")
 
     def scalar(self, value: ct.Number, dtype: str) -> str:
+        if isinstance(value, Size):
+            return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
         if value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool):
             return ct.literal(value, dtype)
         return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
@@ -74,7 +78,7 @@ class Params:
                 for n, p in self.writes.items()]
         out += [f"__global float* restrict {s}_, const ulong {s}_at" for s in self.scratch]
         out += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in self.scalars.items()]
-        return ", ".join(out)
+        return ", ".join(out) + DECLARED
 
     def begin(self) -> str:
         """Statements that apply the offsets."""
@@ -165,7 +169,7 @@ class Emitter:
         """Whether the vector at element `start` + `flat` of node's memory is known to begin at a multiple of its size.
         """
         steps = (flat.const, *(c for a, c in flat.terms.items() if not self._is_lane(a)))
-        return alignment is not None and math.gcd(alignment(node), start, *steps) % self.lanes == 0
+        return alignment is not None and common_divisor(alignment(node), start, *steps) % self.lanes == 0
 
     # --- loads
     def _load(self, node: Node, ix: Index, guards: tuple[Condition, ...]) -> Value:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...core.op import Fold
+from ...core.size import bounded, typical
 from ...core.spec import is_float
 from . import c_types as ct
 from .accesses import in_memory, nice_share, store_lines
@@ -59,7 +60,8 @@ def lanes_along(schedule: Schedule, fusion: Folds, dims: Shape, width: int) -> t
                 element = dims.element(var("o", dims.results), var("r", dims.length // max(n, 1)) * n + j)
             else:
                 element = dims.element(var("o", outer) * n + j, var("r", dims.length))
-            score = nice_share(schedule, fusion, [c.inputs[0] for c in fusion.cores], element, "j") * min(n, width)
+            share = nice_share(schedule, fusion, [c.inputs[0] for c in fusion.cores], element, "j")
+            score = share * min(typical(n), width)
             if score > best[0]:
                 best = (score, mode, n)
     return best[1], best[2]
@@ -79,7 +81,7 @@ def rounds(core: Node) -> bool:
 
 def is_cut(fusion: Folds, steps: int, block: int) -> bool:
     """Whether so many steps into one accumulator are folded in blocks."""
-    return steps > block and any(rounds(c) for c in fusion.cores)
+    return (typical(steps) > block or not bounded(steps)) and any(rounds(c) for c in fusion.cores)
 
 
 def _fold(core: Node) -> Fold:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.size import typical, varies
+from ...kernels.grid import item_count
 from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .fusion import Folds, Schedule
 from .index import Expr, var
@@ -28,26 +30,24 @@ def cpu_sources(schedule: Schedule, fusion: Folds, device: Device) -> list[Sourc
 
 class _CpuWriter(Writer):
     def items(self, most: int) -> int:
-        """Work-items on a CPU: about four per core, none for less than a few thousand elements."""
-        return max(1, min(most, self.device.compute_units * 4, self.dims.results * max(self.dims.length, 1) // SHARE))
+        return item_count(self.device, most, self.dims.results * max(self.dims.length, 1), SHARE)
 
     def inner(self, n: int) -> Source:
         """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
-        dims, acc = self.dims, self.acc
+        dims, acc, near = self.dims, self.acc, typical(n)
         rest = dims.length // n if n else 0
         o, r, j = var("o", dims.results), var("r", rest), var("j", n)
-        width = self.device.vector_width if is_simple(self.fusion) and n >= self.device.vector_width else 1
+        width = self.device.vector_width if is_simple(self.fusion) and near >= self.device.vector_width else 1
 
         def step(lanes: int, prefix: str, j: Expr, lane: str) -> list[str]:
             return acc.step(self.emitter(lane, lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
 
         # Lanes, accumulators of all, those of a block.
         # Two vectors side by side: one alone would wait for each addition to finish.
-        vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (n >= 8 * width > 8)]
+        vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (near >= 8 * width > 8)]
         kinds = [(1, "a", "b"), *vectors]
-        longest = max(n // (width * max(len(vectors), 1)), n % width, 1)  # steps of a row into one accumulator
+        longest = max(near // (width * max(len(vectors), 1)), near % width, 1)  # steps of a row into one accumulator
         cut = is_cut(self.fusion, rest * longest, BLOCK)
-        block = BLOCK if cut else max(rest, 1) * longest
         init, own, end = acc.blocks(kinds, cut)
         loop = list[str]()
         for count in range(len(vectors), 0, -1):
@@ -60,25 +60,26 @@ class _CpuWriter(Writer):
         join = (acc.absorb(width, "v", "x", cut) if len(vectors) > 1 else []) + acc.join(width, cut)
         chunk = -(-dims.results // self.items(dims.results)) if dims.results else 1
         items = -(-dims.results // chunk)
-        columns = block * width * max(len(vectors), 1) if block < longest else max(n, 1)  # of a block
+        rows = max(1, BLOCK // longest) if cut else max(rest, 1)  # of a block
+        columns = BLOCK * width * max(len(vectors), 1) if cut and longest > BLOCK else max(n, 1)
         return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width,
-                           RB=max(1, block // longest), JB=columns, items=items, chunk=chunk, init=indent(init, 2),
+                           RB=rows, JB=columns, items=items, chunk=chunk, init=indent(init, 2),
                            begin_block=indent(own, 3), vector_loop=indent(loop, 4), scalar_body=indent(scalar, 5),
                            end_block=indent(end, 3), join=indent(join, 2), finish=indent(self.finish(o), 2))
 
     def outer(self, n: int) -> Source:
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
         dims = self.dims
-        width = self.device.vector_width if n >= self.device.vector_width else 1
-        many = ACROSS if n >= ACROSS * width else 1
+        width = self.device.vector_width if typical(n) >= self.device.vector_width else 1
+        many = ACROSS if typical(n) >= ACROSS * width else 1
         rows = dims.results // n
         span = many * width
-        wanted = max(1, min(self.items(n) // max(rows, 1), n // span))
+        wanted = max(1, min(self.items(n) // max(typical(rows), 1), typical(n) // span))
         chunk = -(-n // wanted // span) * span
         items = -(-n // chunk)
         loops, left = list[str](), n
         for vectors, lanes in dict.fromkeys(((many, width), (1, width), (1, 1))):
-            if left:
+            if varies(left) or left:
                 loops += self.side_by_side(n, lanes, vectors)
                 left %= vectors * lanes
         return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items,

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...core.size import divides, typical, varies
 from . import c_types as ct
 from .accesses import known_alignment, nice_share
 from .emit import Emitter, Params
 from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .fusion import Folds, Schedule
 from .index import Expr, var
-from .maps import GPU_VECTOR
+from .maps import GPU_VECTOR, per_row
 from .source import Source, indent
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ def gpu_sources(schedule: Schedule, fusion: Folds, device: Device) -> list[Sourc
     scratch: dict[str, int] = {}
     writer = _GpuWriter(schedule, fusion, dims, device, scratch)
     mode, n = lanes_along(schedule, fusion, dims, WARP)
-    if dims.length <= SHORT and mode == "inner":
+    length = typical(dims.length)
+    if length <= SHORT and mode == "inner":
         first, parts = writer.columns(dims.results, 1)
-    elif (mode == "inner" and n == dims.length <= GPU_VECTOR * WARP and writer.width(mode, n) > 1
-          and dims.results >= GROUP * device.compute_units):
+    elif (mode == "inner" and length <= GPU_VECTOR * WARP and n == dims.length and writer.width(mode, n) > 1
+          and typical(dims.results) >= GROUP * device.compute_units):
         return [writer.short_rows()]
     else:
         first, parts = (writer.columns if mode == "outer" else writer.rows)(n, writer.width(mode, n))
@@ -67,11 +69,13 @@ class _GpuWriter(Writer):
     def width(self, mode: str, n: int) -> int:
         """Elements that an item reads at once: 4 where runs of n are whole vectors and every load is contiguous."""
         dims = self.dims
-        if n % GPU_VECTOR or not is_simple(self.fusion):
+        if not divides(GPU_VECTOR, n) or not is_simple(self.fusion):
             return 1
         j = var("j", n)
-        inner = dims.element(var("o", dims.results), var("r", dims.length // n) * n + j)
-        element = inner if mode == "inner" else dims.element(var("o", dims.results // n) * n + j, var("r", dims.length))
+        if mode == "inner":
+            element = dims.element(var("o", dims.results), var("r", dims.length // n) * n + j)
+        else:
+            element = dims.element(var("o", dims.results // n) * n + j, var("r", dims.length))
         share = nice_share(self.schedule, self.fusion, [c.inputs[0] for c in self.fusion.cores], element, "j")
         return GPU_VECTOR if share == 1.0 else 1
 
@@ -83,12 +87,12 @@ class _GpuWriter(Writer):
 
     def cut(self, count: int, items: int, groups: int, size: int, resident: int = RESIDENT) -> tuple[int, int]:
         """(parts, elements a part): of `count` that `items` walk side by side, where `groups` of a size leave units
-        idle and the way is long.
+        idle and the way is long. Of a count that varies, the last parts may be empty.
         """
-        wanted = -(-self.device.compute_units * resident // max(groups * size, 1))
-        parts = min(wanted, count // (items * ITEM)) if wanted > 1 and count > LONG * items else 1
+        near, wanted = typical(count), -(-self.device.compute_units * resident // max(typical(groups) * size, 1))
+        parts = min(wanted, near // (items * ITEM)) if wanted > 1 and near > LONG * items else 1
         chunk = -(-count // max(parts, 1) // items) * items if parts > 1 else max(count, 1)
-        return max(1, -(-count // chunk)), chunk
+        return parts if varies(count) else max(1, -(-count // chunk)), chunk
 
     # --- shapes
     def rows(self, n: int, width: int) -> tuple[Source, int]:
@@ -98,8 +102,8 @@ class _GpuWriter(Writer):
         dims, acc = self.dims, self.acc
         o, r, j = var("o", dims.results), var("r", dims.length // n), var("j", n)
         count = dims.length // width
-        most, few = self.most(width), dims.results < 4 * self.device.compute_units
-        items = min(most, LARGEST if few else GROUP, max(_power(-(-count // ITEM)), min(WARP, _power(count))))
+        near, most, few = typical(count), self.most(width), typical(dims.results) < 4 * self.device.compute_units
+        items = min(most, LARGEST if few else GROUP, max(_power(-(-near // ITEM)), min(WARP, _power(near))))
         results = max(1, min(GROUP, most) // items)
         parts, chunk = self.cut(count, items, -(-dims.results // results), items * results)
         cut = is_cut(self.fusion, -(-chunk // items), BLOCK)
@@ -111,14 +115,15 @@ class _GpuWriter(Writer):
         done = self.finish(o) if parts == 1 else self.store_parts(o, 1, parts)
         return self.source("fold_gpu", (-(-dims.results // results) * results * items, parts), (results * items, 1),
                            G=items, L=results, GROUP=results * items, O=dims.results, Q=count, CHUNK=chunk,
-                           PER=n // width, W=width, index=self.index, init=indent(init, 1), body=indent(body, 3),
+                           PER=per_row(n // width, n == dims.length), W=width, index=self.index,
+                           init=indent(init, 1), body=indent(body, 3),
                            **self.walk("q0 + m", "q1", items, before, after), join=indent(acc.join(width, cut), 1),
                            finish=indent(done, 2), **acc.tree(results * items)), parts
 
     def short_rows(self) -> Source:
         """A few items a result, many results a work-group, which would find too little work in one."""
         dims, acc, count = self.dims, self.acc, self.dims.length // GPU_VECTOR
-        o, j, per = var("o", dims.results), var("j", dims.length), _power(count)
+        o, j, per = var("o", dims.results), var("j", dims.length), _power(typical(count))
         body = acc.step(self.emitter("j", GPU_VECTOR), dims.element(o, j), "j", GPU_VECTOR, "v")
         done = self.finish(o)
         return self.source("fold_rows_gpu", (-(-dims.results * per // GROUP) * GROUP,), (GROUP,), O=dims.results,
@@ -153,17 +158,19 @@ class _GpuWriter(Writer):
         """
         acc, columns = self.acc, self.dims.results // width
         most, units = self.most(width), self.device.compute_units
-        few = columns < 4 * units * WARP
-        tall = few and (whole or length <= LONG * LARGEST // WARP)  # which need no second launch then
-        high = min(most // WARP, (LARGEST if tall else GROUP) // WARP, _power(-(-length // ITEM)))
-        across, high = (min(GROUP, most), 1) if length <= SHORT or columns >= 4 * units * GROUP else (WARP, high)
+        near, long = typical(columns), typical(length)
+        few = near < 4 * units * WARP
+        tall = few and (whole or long <= LONG * LARGEST // WARP)  # which need no second launch then
+        high = min(most // WARP, (LARGEST if tall else GROUP) // WARP, _power(-(-long // ITEM)))
+        across, high = (min(GROUP, most), 1) if long <= SHORT or near >= 4 * units * GROUP else (WARP, high)
         parts, chunk = (1, max(length, 1)) if whole else self.cut(length, high, -(-columns // across), high * across,
                                                                   COLUMNS_RESIDENT)
         done = self.finish(flat, "j", width) if parts == 1 else self.store_parts(flat, width, parts)
         cut = is_cut(self.fusion, -(-chunk // high), BLOCK)
         first, before, after = acc.blocks([(width, "a", "b")], cut)
         source = self.source("fold_columns_gpu", (-(-columns // across) * across, parts * high), (across, high),
-                             X=across, Y=high, COLUMNS=columns, R=length, CHUNK=chunk, PER=n // width, W=width,
+                             X=across, Y=high, COLUMNS=columns, R=length, CHUNK=chunk,
+                             PER=per_row(n // width, n == self.dims.results), W=width,
                              index=self.index, init=indent(first, 1), body=indent(body("b" if cut else "a"), 3),
                              **self.walk("r0 + get_local_id(1)", "r1", high, before, after),
                              found=indent(acc.found("a") if cut else [], 1), finish=indent(done, 2),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.op import OPS, Concatenation, Kernel, Op, Pointwise, Reduction, View
 from ...core.precision import autocast, precision
+from ...core.size import number, typical, varies
 from ...core.spec import NARROW, Spec
 from ...core.tensor import Tensor, constant, in_order, record
 from ...kernels.stage import Stage
@@ -236,12 +237,14 @@ def _split(t: Tensor, device: Device) -> Tensor | None:
     """
     (x,), axes = t.inputs, t.attrs["axes"]
     assert isinstance(t.op, Reduction)
-    per, workers = x.size // max(t.size, 1), device.compute_units
+    per, workers = typical(x.size) // max(typical(t.size), 1), device.compute_units
     if device.is_gpu:
         return None
-    if len(t.op.fold.init) > 1 or per < SPLIT_FROM or t.size >= workers:
+    if len(t.op.fold.init) > 1 or per < SPLIT_FROM or typical(t.size) >= workers:
         return None
-    axis = max(axes, key=lambda a: x.shape[a])
+    axis = max(axes, key=lambda a: number(x.shape[a]))
+    if varies(x.shape[axis]):
+        return None  # whether a number of parts divides it would be another plan for nearly every size
     wanted = [s for s in range(workers, 16 * workers) if x.shape[axis] % s == 0 and x.shape[axis] > s]
     if not wanted:
         return None

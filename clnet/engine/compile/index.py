@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from operator import mul
 from typing import ClassVar
+
+from ...core.size import common_divisor, divides, number, parted, reaches, varies
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ class Remainder(_Divided):
 
     sign = "%"
 
+    @cached_property
+    def quotient(self) -> Expr:
+        """⌊of / by⌋"""
+        return self.of // self.by
+
 
 Atom = Var | Quotient | Remainder
 
@@ -65,11 +73,12 @@ Atom = Var | Quotient | Remainder
 class Expr:
     """Immutable Σ cₖ·aₖ + c with its range [low, top]."""
 
-    __slots__ = ("const", "low", "terms", "top")
+    __slots__ = ("_hash", "const", "low", "terms", "top")
 
     def __init__(self, terms: dict[Atom, int], const: int = 0) -> None:
         self.terms = {a: c for a, c in terms.items() if c and a.top}
         self.const = self.low = self.top = const
+        self._hash: int | None = None
         for a, c in self.terms.items():
             if c < 0:
                 self.low += c * a.top
@@ -77,7 +86,9 @@ class Expr:
                 self.top += c * a.top
 
     def __hash__(self) -> int:
-        return hash((frozenset(self.terms.items()), self.const))
+        if self._hash is None:
+            self._hash = hash((frozenset(self.terms.items()), self.const))
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self.const == other.const and self.terms == other.terms
@@ -86,7 +97,7 @@ class Expr:
         return self.c()
 
     def __add__(self, other: Expr | int) -> Expr:
-        if isinstance(other, int):
+        if not isinstance(other, Expr):
             return Expr(self.terms, self.const + other)
         terms = dict(self.terms)
         for a, c in other.terms.items():
@@ -98,9 +109,11 @@ class Expr:
 
     def _split(self, k: int) -> tuple[Expr, Expr]:
         """(whole multiples of k divided by k, the rest with 0 ≤ rest where it can be told)."""
-        whole = Expr({a: c // k for a, c in self.terms.items() if c % k == 0}, self.const // k)
-        rest = Expr({a: c for a, c in self.terms.items() if c % k}, self.const % k)
-        return whole, rest
+        q, r = parted(self.const, k, rising=True)
+        if varies(r) and r.low < 0:
+            q, r = self.const // k, self.const % k
+        whole = Expr({a: c // k for a, c in self.terms.items() if divides(k, c)}, q)
+        return whole, Expr({a: c for a, c in self.terms.items() if not divides(k, c)}, r)
 
     def __floordiv__(self, k: int) -> Expr:
         if k == 1:
@@ -117,8 +130,8 @@ class Expr:
 
     def _rows(self, k: int) -> tuple[Expr, int, Expr] | None:
         """(r, c, e) with self = r · c + e, 0 ≤ e < c and c a divisor of k: a row number and a place in the row."""
-        for c in sorted({abs(v) for v in self.terms.values()}, reverse=True):
-            if 1 < c < k and k % c == 0:
+        for c in sorted({abs(v) for v in self.terms.values()}, key=number, reverse=True):
+            if divides(c, k) and 1 < c < k:
                 row, e = self._split(c)
                 if row.terms and 0 <= e.low and e.top < c:
                     return row, c, e
@@ -149,7 +162,7 @@ class Expr:
         """C text of type size_t; variables may be renamed (a lane's own index in place of the vector's first)."""
         if not self.terms:
             return str(self.const)
-        terms = sorted(self.terms.items(), key=lambda t: -abs(t[1]))
+        terms = sorted(self.terms.items(), key=lambda t: -abs(number(t[1])))
         parts = [a.c(rename) if c == 1 else f"{a.c(rename)} * {c}" for a, c in terms]
         if self.const:
             parts.append(str(self.const))
@@ -160,7 +173,7 @@ def _join(e: Expr) -> Expr:
     """(x / k) · k·c + (x % k) · c  →  x · c."""
     for a, c in e.terms.items():
         if isinstance(a, Remainder):
-            quotient = a.of // a.by
+            quotient = a.quotient
             if len(quotient.terms) == 1 and not quotient.const:
                 ((q, one),) = quotient.terms.items()
                 if e.terms.get(q, 0) == c * a.by * one:
@@ -179,14 +192,14 @@ def _only(e: Expr) -> Atom | None:
 
 def _quotient(of: Expr, by: int) -> Expr:
     if of.low >= 0:
-        g = math.gcd(by, of.const, *of.terms.values())
+        g = common_divisor(by, of.const, *of.terms.values())
         if g > 1:
             smaller = Expr({a: c // g for a, c in of.terms.items()}, of.const // g)
             return _quotient(smaller, by // g) if by > g else of // g
         a = _only(of)
         if isinstance(a, Quotient):
             return a.of // (a.by * by)
-        if isinstance(a, Remainder) and a.by % by == 0:
+        if isinstance(a, Remainder) and divides(by, a.by):
             return (a.of // by) % (a.by // by)
     return Expr({Quotient(of, by, of.top // by): 1})
 
@@ -194,7 +207,7 @@ def _quotient(of: Expr, by: int) -> Expr:
 def _remainder(of: Expr, by: int) -> Expr:
     if of.low >= 0:
         a = _only(of)
-        if isinstance(a, Remainder) and a.by % by == 0:
+        if isinstance(a, Remainder) and divides(by, a.by):
             return a.of % by
     return Expr({Remainder(of, by, min(by - 1, of.top)): 1})
 
@@ -293,7 +306,9 @@ class Flat:
     expr: Expr
 
     def unflatten(self, shape: Sequence[int]) -> Index:
-        out, stride = [], math.prod(shape)
+        out, stride = list[Expr](), math.prod(shape)
+        if varies(stride) and reaches(self.expr.low, stride):  # a condition keeps this from being read
+            return Index(const(0) for _ in shape)
         for n in shape:
             stride //= max(n, 1)
             q = self.expr // stride if stride else const(0)

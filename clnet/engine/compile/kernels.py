@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+from ...core.size import common_divisor, same
 from ...kernels.stage import Stage
 from . import c_types as ct
 from . import source
 from .accesses import alignment, in_memory, known_alignment, store_lines, streamed
-from .emit import Emitter, OperandParam, Params, Value
+from .emit import DECLARED, PASSED, Emitter, OperandParam, Params, Value
 from .fusion import KernelCall, Schedule
 from .index import Index, var
 from .node import Kernel
@@ -40,12 +40,14 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
         node, offset, _ = operand(core, i)
         params.reads[OperandParam(node, arg, offset)] = arg
         if f"{arg.upper()}_ALIGN" in file:  # only who asks: others share a program at every alignment
-            aligned += f"#define {arg.upper()}_ALIGN {math.gcd(offset, alignment(schedule, node))}\n"
+            aligned += f"#define {arg.upper()}_ALIGN {common_divisor(offset, alignment(schedule, node))}\n"
         if i.spec.dtype in KINDS and f"{arg.upper()}_KIND" in file:
             aligned += f"#define {arg.upper()}_KIND {KINDS[i.spec.dtype]}\n"
     tail = _epilogue(schedule, fusion, core, stage, params, functions, device) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
+    if "SIZES" in file:
+        head += f"#define SIZES {DECLARED}\n#define SIZES_PASSED {PASSED}\n"
     text = "\n".join([source.kernel_file("include/vector.h"), *functions.values(), tail, head, file])
     vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
     if device.loads_vectors_by_cast:
@@ -60,7 +62,7 @@ def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage
 
     A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
     """
-    together = [n for n in (core, core.twin) if n is not None and n.size == core.size]
+    together = [n for n in (core, core.twin) if n is not None and same(n.size, core.size)]
     first = [core.twin] if core.twin and stage.also and not stage.domain else together
     results = [("" if lanes == 1 else "_v", first, stage.domain or stage.also, lanes) for lanes in {1, stage.lanes}]
     results += [("_also", [core.twin], stage.also, 1)] if core.twin and stage.also and stage.domain else []
@@ -68,7 +70,7 @@ def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage
     for suffix, given, domain, lanes in results:
         names = [f"g_c{a}" for a in range(len(domain))]
         flat = Index(var(c, size) for c, size in zip(names, domain, strict=True)).flatten(domain).expr
-        stores = [s for s in fusion.stores if s.size == given[0].size]
+        stores = [s for s in fusion.stores if same(s.size, given[0].size)]
         e = Emitter(params, functions, in_memory(schedule, fusion), names[-1], lanes,
                     alignment=known_alignment(schedule, device) if stage.stepped else None,
                     streamed=streamed(schedule, stores, device) if stage.stepped else None)
@@ -85,6 +87,7 @@ def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage
         values = ", ".join([*names, *kinds])
         takes = ", ".join([*(f"const size_t {c}" for c in names), *(f"const {kind} {v}" for v, kind in kinds.items()),
                            *pointers])
-        text.append(f"inline void epilogue{suffix}({takes}) {{\n{body}\n}}")
-        text.append(f"#define EPILOGUE{suffix.upper()}({values}) epilogue{suffix}({', '.join([values, *arguments])})")
+        text.append(f"inline void epilogue{suffix}({takes}{DECLARED}) {{\n{body}\n}}")
+        passed = ", ".join([values, *arguments])
+        text.append(f"#define EPILOGUE{suffix.upper()}({values}) epilogue{suffix}({passed}{PASSED})")
     return "\n".join(text)

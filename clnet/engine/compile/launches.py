@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.spec import np_dtype
+from ...core.size import Size, smaller
+from ...core.spec import Spec, np_dtype
 from . import c_types as ct
 from .emit import OperandParam
 from .fusion import Fusion
 from .memory_map import MemoryMap
 from .node import Host, Leaf, Node, View
-from .plan import Launch
+from .plan import Later, Launch
 from .source import Source
 from .sources import Code
 
 SCALAR: dict[str, Callable[..., np.generic]] = {
     "float": np.float32, "double": np.float64, "char": np.int8, "short": np.int16, "int": np.int32, "long": np.int64,
     "uchar": np.uint8, "ushort": np.uint16, "uint": np.uint32, "ulong": np.uint64}
+
+
+def as_argument(ctype: str, value: Any) -> Any:
+    """A number as a kernel takes it; one that varies knows how it is to be taken."""
+    return Later(SCALAR[ctype], value) if isinstance(value, Size) else SCALAR[ctype](value)
 
 
 def launches(code: Sequence[Code], memory: MemoryMap) -> list[Launch]:
@@ -40,8 +47,20 @@ def _launches(code: Code, memory: MemoryMap) -> list[Launch]:
         return [Launch(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
     found = [Launch(s.name, s.text, _args(fusion, s, memory), s.grid, s.group, ops, None,
                     tuple(memory.address(n) for n in s.params.nodes()), writes, nbytes, s.note) for s in code.sources]
-    found[-1].flops = sum(n.op.flops([i.spec for i in n.inputs], n.spec, n.attrs) for n in _computed(code) if n.op)
+    found[-1].work = functools.partial(_work, [n for n in _computed(code) if n.op])
     return found
+
+
+def _work(nodes: Sequence[Node], numbers: Callable[[Any], Any]) -> float:
+    """The additions and products of these nodes, by their ops, for one shape."""
+    def spec(s: Spec) -> Spec:
+        return Spec(tuple(map(numbers, s.shape)), s.dtype)
+
+    def known(value: Any) -> Any:
+        return tuple(map(known, value)) if isinstance(value, tuple) else numbers(value)
+
+    return sum(n.op.flops([spec(i.spec) for i in n.inputs], spec(n.spec), {k: known(v) for k, v in n.attrs.items()})
+               for n in nodes if n.op)
 
 
 def _computed(code: Code) -> set[Node]:
@@ -68,9 +87,9 @@ def _taken(code: Code) -> dict[Node, int]:
             least = i.spec.nbytes
             while isinstance(i, View) and i not in sources:
                 i = i.inputs[0]
-                least = min(least, i.spec.nbytes)
+                least = smaller(least, i.spec.nbytes)
             if i in sources:
-                found[i] = min(i.spec.nbytes, found.get(i, 0) + least)
+                found[i] = smaller(i.spec.nbytes, found.get(i, 0) + least)
             elif i not in seen:
                 seen.add(i)
                 todo.append(i)
@@ -82,10 +101,11 @@ def _args(fusion: Fusion, source: Source, memory: MemoryMap) -> list[tuple[str, 
     for n in (*source.params.reads, *source.params.writes):
         node, further = (n.node, n.offset) if isinstance(n, OperandParam) else (n, 0)
         address, itemsize = memory.address(node), np_dtype(n.spec.dtype).itemsize
-        args += [("buffer", address), ("value", np.uint64(address.start(itemsize) // itemsize + further))]
+        args += [("buffer", address), ("value", as_argument("ulong", address.start(itemsize) // itemsize + further))]
     for name in source.params.scratch:
         address = memory.scratch[fusion, name]
         args += [("scratch", address), ("value", np.uint64(address.number // 4))]
     for value, dtype in source.params.scalars:
-        args.append(("value", SCALAR[ct.REGISTER[dtype]](value)))
+        args.append(("value", as_argument(ct.REGISTER[dtype], value)))
+    args += [("value", as_argument("int", size)) for size in source.sizes]
     return args

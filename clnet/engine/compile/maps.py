@@ -6,6 +6,8 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from ...core.size import divides, typical, varies
+from ...kernels.grid import item_count
 from .accesses import ahead, in_memory, known_alignment, nice_share, store_lines, streamed
 from .emit import Emitter, Params
 from .fusion import Map, Schedule
@@ -40,13 +42,13 @@ def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
     if device.is_gpu:
         lines, items = indent(body(width), 1), outer * inner // width
         text = template("map_gpu", functions="\n".join(functions.values()), name=name, params=params.declaration(),
-                        begin=params.begin(), body=lines, J=inner // width, W=width, items=items,
+                        begin=params.begin(), body=lines, J=per_row(inner // width, outer == 1), W=width, items=items,
                         index="uint" if items < 1 << 31 else "size_t")
         return Source(name, finish(text, device), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
-    vector_body = body(width) if width > 1 and inner >= width else []
+    vector_body = body(width) if width > 1 and typical(inner) >= width else []
     scalar_body = body(1)
     fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
-    items_o, items_j = _share(outer, inner, width, device.compute_units)
+    items_o, items_j = _share(outer, inner, width, device)
     chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
     loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"]
     text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j,
@@ -59,15 +61,23 @@ def _gpu_width(schedule: Schedule, fusion: Map, device: Device, inner: int, flat
     """Elements a work-item: 4 where rows are whole vectors, every load is contiguous and the elements
     still occupy all units.
     """
-    whole = inner % GPU_VECTOR == 0 and math.prod(fusion.domain) >= GPU_VECTOR * GPU_GROUP * device.compute_units
+    enough = typical(math.prod(fusion.domain)) >= GPU_VECTOR * GPU_GROUP * device.compute_units
+    whole = divides(GPU_VECTOR, inner) and enough
     return GPU_VECTOR if whole and nice_share(schedule, fusion, fusion.stores, flat, "j") == 1.0 else 1
 
 
-def _share(outer: int, inner: int, width: int, units: int) -> tuple[int, int]:
+def per_row(vectors: int, single: bool) -> int | str:
+    """By how many vectors items are counted in rows: where a `single` row is of a length that varies, by a power of two
+    that no number of theirs reaches, so that nothing is divided by what only the launch knows.
+    """
+    return "(1u << 31)" if single and varies(vectors) else vectors
+
+
+def _share(outer: int, inner: int, width: int, device: Device) -> tuple[int, int]:
     """(work-items over rows, over columns): none below MAP_CHUNK elements, about four per core above."""
-    total = max(1, min(units * 4, outer * inner // MAP_CHUNK))
-    rows = min(outer, total)
-    columns = max(1, min(-(-total // rows), inner // max(width, 1)))
+    total = item_count(device, outer * inner, outer * inner, MAP_CHUNK)
+    rows = min(typical(outer), total)
+    columns = max(1, min(-(-total // rows), typical(inner) // max(width, 1)))
     if columns > 1:
         chunk = -(-inner // columns // width) * width
         columns = -(-inner // chunk)

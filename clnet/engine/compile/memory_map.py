@@ -4,9 +4,12 @@ one arena, by how long each is needed.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ...core.size import number
 from .accesses import in_memory
 from .emit import Emitter, Params
 from .fusion import Fusion, Map, Schedule
@@ -34,11 +37,21 @@ class Address:
         return f"{self.kind}[{self.number}]" + (f"+{self.offset}" if self.offset else "")
 
 
+class Slot(NamedTuple):
+    """A value, or temporary memory of a fusion, that the arena holds from one fusion to another."""
+
+    what: Node | tuple[Fusion, str]
+    nbytes: int
+    first: int
+    last: int
+
+
 @dataclass
 class MemoryMap:
     """Addresses of nodes and of the temporary memory of fusions, and what has to be allocated.
 
     arena    [bytes] for values between          outputs  address of each output
+    slots    what lies in the arena: how large, from which fusion to which
     blocks   number of a result -> [bytes]       copies   (output, leaf to copy it to, bytes) after the last launch
     """
 
@@ -46,6 +59,7 @@ class MemoryMap:
     nodes: dict[Node, Address] = field(default_factory=dict)
     scratch: dict[tuple[Fusion, str], Address] = field(default_factory=dict)
     arena: int = 0
+    slots: list[Slot] = field(default_factory=list)
     outputs: list[Address] = field(default_factory=list)
     blocks: dict[int, int] = field(default_factory=dict)
     copies: list[tuple[int, int, int]] = field(default_factory=list)
@@ -63,6 +77,27 @@ class MemoryMap:
     def root(self, n: Node) -> Node:
         """The concatenation in whose memory n is, or n."""
         return self.root(self.parts[n][0]) if n in self.parts else n
+
+    def lay(self, sizes: Sequence[int]) -> None:
+        """Gives the slots places for these sizes [bytes]: big ones first, each at the lowest offset free during its
+        whole life.
+        """
+        self.arena = 0
+        taken: list[tuple[int, int, int, int]] = []
+        whole = [-(-size // SLOT) * SLOT or SLOT for size in sizes]
+        for size, slot in sorted(zip(whole, self.slots, strict=True), key=lambda s: (-s[0], s[1].first)):
+            at = 0
+            for start, end, first, last in taken:
+                if first <= slot.last and slot.first <= last:
+                    if at + size <= start:
+                        break
+                    at = max(at, end)
+            bisect.insort(taken, (at, at + size, slot.first, slot.last))
+            self.arena = max(self.arena, at + size)
+            if isinstance(slot.what, Node):
+                self.nodes[slot.what] = Address("arena", at)
+            else:
+                self.scratch[slot.what] = Address("arena", at)
 
 
 def memory_map(schedule: Schedule, code: Sequence[Code], into: Mapping[int, int]) -> MemoryMap:
@@ -136,23 +171,9 @@ class _Mapper:
         return life
 
     def _arena(self) -> None:
-        """Slots by liveness: big ones first, each at the lowest offset free during its whole life."""
-        wants: list[tuple[int, int, int, Node | tuple[Fusion, str]]] = [
-            (-(-n.spec.nbytes // SLOT) * SLOT or SLOT, a, b, n) for n, (a, b) in self._lives().items()]
+        """Slots by liveness."""
+        self.map.slots = [Slot(n, n.spec.nbytes, a, b) for n, (a, b) in self._lives().items()]
         for p, code in enumerate(self.code):
             for name, size in (code.sources[0].params.scratch.items() if code.sources else ()):
-                wants.append((-(-size // SLOT) * SLOT, p, p, (code.fusion, name)))
-        taken: list[tuple[int, int, int, int]] = []
-        for size, a, b, what in sorted(wants, key=lambda w: (-w[0], w[1])):
-            at = 0
-            for start, end, c, d in sorted(taken):
-                if c <= b and a <= d:
-                    if at + size <= start:
-                        break
-                    at = max(at, end)
-            taken.append((at, at + size, a, b))
-            self.map.arena = max(self.map.arena, at + size)
-            if isinstance(what, Node):
-                self.map.nodes[what] = Address("arena", at)
-            else:
-                self.map.scratch[what] = Address("arena", at)
+                self.map.slots.append(Slot((code.fusion, name), size, p, p))
+        self.map.lay([number(s.nbytes) for s in self.map.slots])

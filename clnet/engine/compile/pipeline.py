@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import DTypeError
 from .fusion import Schedule
 from .launches import launches
-from .memory_map import memory_map
+from .memory_map import MemoryMap, memory_map
 from .node import Graph
 from .plan import Plan
 from .schedule import schedule
-from .sources import written
+from .sources import Code, written
 from .twins import paired
 
 if TYPE_CHECKING:
@@ -24,11 +24,20 @@ def compiled(graph: Graph, device: Device, into: Mapping[int, int] | None = None
 
     Raises DTypeError for a dtype that the device lacks.
     """
+    return assembled(graph, *parts(graph, device, into or {}))
+
+
+def parts(graph: Graph, device: Device, into: Mapping[int, int]) -> tuple[list[Code], MemoryMap]:
+    """What a plan is made of: the code of its fusions, and where their values live."""
     for node in graph.nodes:
         check_dtype(node.spec.dtype, device)
     scheduled = fused(graph, device)
     code = written(scheduled, device)
-    memory = memory_map(scheduled, code, into or {})
+    return code, memory_map(scheduled, code, into)
+
+
+def assembled(graph: Graph, code: Sequence[Code], memory: MemoryMap) -> Plan:
+    """The plan of this code with this memory."""
     return Plan(launches(code, memory), memory.arena, memory.outputs, [n.spec for n in graph.outputs], memory.blocks,
                 memory.copies)
 

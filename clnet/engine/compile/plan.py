@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from ... import show
+from ...core.size import Size, number
 from ...core.spec import Spec
+from ...core.varying import Numbers
 from .memory_map import Address
 from .node import Host
+
+
+class Later(NamedTuple):
+    """An argument whose number the shape gives: `of` makes it what the kernel takes."""
+
+    of: Callable[[Any], Any]
+    size: Size
+
+
+def no_work(numbers: Callable[[Any], Any]) -> float:
+    """Of a launch that is not the last of its fusion."""
+    return 0.0
 
 
 @dataclass
@@ -26,7 +42,27 @@ class Launch:
     writes: tuple[Address, ...] = ()
     nbytes: int = 0
     note: str = ""
-    flops: float = 0.0  # of the fusion, by formula; only on the last of its launches
+    work: Callable[[Callable[[Any], Any]], float] = no_work
+    numbers: Callable[[Any], Any] = number
+
+    @cached_property
+    def flops(self) -> float:
+        """Of the fusion, by formula; only on the last of its launches."""
+        return self.work(self.numbers)
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether the shape has a say in it."""
+        numbers = *self.grid, self.nbytes, *(v for _, v in self.args)
+        return any(isinstance(n, (Size, Later)) for n in numbers)
+
+    def at(self, numbers: Numbers) -> Launch:
+        """The launch for one shape."""
+        if not self.varies:
+            return self
+        args = [(kind, v.of(numbers(v.size)) if isinstance(v, Later) else v) for kind, v in self.args]
+        return replace(self, args=args, grid=tuple(map(numbers, self.grid)), nbytes=numbers(self.nbytes),
+                       numbers=numbers)
 
 
 @dataclass(repr=False)
@@ -41,6 +77,17 @@ class Plan(show.Shown):
     specs: list[Spec]
     blocks: dict[int, int] = field(default_factory=dict)
     copies: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def arguments(self) -> list[Size]:
+        """The sizes that kernels take."""
+        return list(dict.fromkeys(v.size for launch in self.launches for _, v in launch.args if isinstance(v, Later)))
+
+    def at(self, numbers: Numbers) -> Plan:
+        """The plan for one shape."""
+        return Plan([launch.at(numbers) for launch in self.launches], self.arena, self.outputs,
+                    [Spec(tuple(map(numbers, s.shape)), s.dtype) for s in self.specs],
+                    {k: numbers(size) for k, size in self.blocks.items()},
+                    [(k, leaf, numbers(nbytes)) for k, leaf, nbytes in self.copies])
 
     def table(self) -> show.Table:
         """The launches, in order, and where each writes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core import op as ops
+from ...core.size import same
 from ...core.spec import NARROW
 from ...kernels.operand import Operand, row_major
 from .index import Condition, Flat, Index, var
@@ -74,7 +75,7 @@ def base_at(node: Node) -> tuple[Node, bool]:
         return node, True
     flat = var("i", node.size)
     ix, conditions, base = through_views(node, Flat(flat).unflatten(node.shape))
-    return base, not conditions and base.size == node.size and ix.flatten(base.shape).expr == flat
+    return base, not conditions and same(base.size, node.size) and ix.flatten(base.shape).expr == flat
 
 
 def pieced(node: Node) -> tuple[Node, int | None]:
@@ -93,7 +94,7 @@ def bases(n: Node) -> list[tuple[Node, bool]]:
     """What a pointwise node reads: the ancestors in memory or registers,
     and whether element for element (not broadcast).
     """
-    found = ((base_at(i), i.size == n.size) for i in n.inputs)
+    found = ((base_at(i), same(i.size, n.size)) for i in n.inputs)
     return [(base, identity and whole) for (base, identity), whole in found]
 
 

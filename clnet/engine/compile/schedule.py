@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 
 from ...core.op import OPS
+from ...core.size import same, typical
 from .fusion import Folds, Fusion, HostCall, KernelCall, Map, Schedule
 from .node import COPY, Assembly, Call, Graph, Host, Kernel, Leaf, Node, Pointwise, Reduction, View
 from .reads import base_at, bases, fences, operand, pieced, rounds, widens
@@ -66,7 +67,7 @@ class _Scheduler:
         self.must.add(n)
 
     def _load_cost(self, n: Node, base: Node) -> int:
-        if base.size * FEW <= n.size:
+        if typical(base.size) * FEW <= typical(n.size):
             return 1  # one for many elements: where it takes long it is stored
         if widens(base) or (rounds(base) and isinstance(base_at(base.inputs[0])[0], (Kernel, Reduction))):
             return 1  # the 16 bits are in memory
@@ -171,8 +172,8 @@ class _Scheduler:
         if COPY in n.attrs:  # made when its kernel asks for it
             self.floating[n] = 1
             return
-        same = {self.home[b] for b in self._read(bases) if b in self.home and not isinstance(b, Assembly)}
-        for fusion in sorted(same, key=lambda fusion: -fusion.position):
+        homes = {self.home[b] for b in self._read(bases) if b in self.home and not isinstance(b, Assembly)}
+        for fusion in sorted(homes, key=lambda fusion: -fusion.position):
             if self._open(n, fusion) and self._fits(bases, fusion, n.size):
                 self._settle(n, fusion)
                 return
@@ -234,7 +235,7 @@ class _Scheduler:
         """A map over the same number of elements that reads one of the same inputs: one pass serves both."""
         mine = self._read(bases)
         for fusion in reversed(self.fusions[-8:]):
-            if isinstance(fusion, Map) and fusion.size == n.size and mine and self._fits(bases, fusion, n.size):
+            if isinstance(fusion, Map) and same(fusion.size, n.size) and mine and self._fits(bases, fusion, n.size):
                 here = [m for m, home in self.home.items() if home is fusion]
                 reads = {b for m in here for b, identity in self.bases.get(m, ()) if identity}
                 if mine & reads:
@@ -265,10 +266,10 @@ class _Scheduler:
         first, size, count = pieced(parts[k])[0], 0, 0
         for part in parts[k:]:
             base, at = pieced(part)
-            if base is not first or at != size:
+            if base is not first or not same(at, size):
                 break
             size, count = size + part.size, count + 1
-            if size == first.size:
+            if same(size, first.size):
                 return first, count
         return first, 0
 
@@ -327,7 +328,7 @@ class _Scheduler:
     def _fits_into(self, n: Node, fusion: Fusion) -> bool:
         """Whether the fusion may compute n too: no more often than n has elements, and within the length of a kernel.
         """
-        return math.prod(fusion.domain) <= 2 * n.size and fusion.ops < MOST_OPS
+        return typical(math.prod(fusion.domain)) <= 2 * typical(n.size) and fusion.ops < MOST_OPS
 
 
 def schedule(graph: Graph) -> Schedule:

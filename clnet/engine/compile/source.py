@@ -9,8 +9,9 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...core.size import MARKED, Size, in_text
 from . import c_types as ct
-from .emit import Params, integer_helpers
+from .emit import DECLARED, PASSED, Params, integer_helpers
 from .fusion import Fusion
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Source:
-    """A program to build and how to launch it."""
+    """A program to build and how to launch it; `sizes` are its last arguments."""
 
     name: str
     text: str
@@ -27,6 +28,18 @@ class Source:
     grid: tuple[int, ...]
     group: tuple[int, ...] | None
     note: str = ""
+    sizes: tuple[Size, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Sizes that vary leave the text: they become arguments, in the order in which they stand there."""
+        sizes = in_text(self.text)
+        if not sizes and DECLARED not in self.text:
+            return
+        names = {str(s): f"g_size{k}" for k, s in enumerate(sizes)}
+        text = MARKED.sub(lambda m: names[m[0]], self.text)
+        text = text.replace(DECLARED, "".join(f", const int {name}" for name in names.values()))
+        self.text = text.replace(PASSED, "".join(f", {name}" for name in names.values()))
+        self.sizes = tuple(sizes)
 
 
 @functools.cache

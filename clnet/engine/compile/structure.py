@@ -7,13 +7,13 @@ node in memory what alignment says of where they begin; the place itself is an a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...core.size import common_divisor
 from ...kernels.operand import row_major
 from .accesses import ALIGNED, alignment, in_memory
 from .emit import OperandParam, Params
@@ -69,7 +69,7 @@ class Structure:
                 start = sum(a * s for a, s in zip(below.attrs["start"], row_major(base.shape), strict=True))
                 number = self.windows.setdefault((base, start), len(self.windows))
                 return (*views, below.shape, frozen(below.attrs["step"]), self._number(base), number, start > 0,
-                        math.gcd(start, ALIGNED))
+                        common_divisor(start, ALIGNED))
         self._whole.add(node)
         return self._number(node)
 

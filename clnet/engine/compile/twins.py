@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...core import op as ops
+from ...core.size import same
 from ...kernels.stage import Stage
 from .node import Graph, Kernel, Node, Pointwise, View
 from .reads import operands
@@ -37,9 +38,9 @@ class _Pairs:
         """Notes n and its twin as a pair, where the device has a kernel for both that nothing between them forbids."""
         assert n.op.launch_both is not None
         stages: Sequence[Stage] | None = n.op.launch_both(device, operands(n.op, n.inputs), **n.attrs)
-        if not stages or any(s.also for s in stages) == (twin.size == n.size):
+        if not stages or any(s.also for s in stages) == same(twin.size, n.size):
             return
-        factors = _factors(n, users) if twin.size != n.size else []
+        factors = _factors(n, users) if not same(twin.size, n.size) else []
         if not any(self.needs(f, twin) for f in factors):
             self.stages[n], self.stages[twin], self.twin[n], self.twin[twin] = stages, [], twin, n
             self.waits[n] = self.waits[twin] = tuple(f for f in factors if not self.needs(f, n))
@@ -114,7 +115,7 @@ def _factors(n: Node, users: Users) -> list[Node]:
             others = [i for i in user.inputs if i is not now]
             if isinstance(user, Pointwise) and others:
                 found.update(dict.fromkeys(others))
-            elif isinstance(user, (Pointwise, View)) and user.size == n.size:
+            elif isinstance(user, (Pointwise, View)) and same(user.size, n.size):
                 todo.append(user)
     return list(found)
 

@@ -50,15 +50,24 @@ class _Slot:
 class Feed:
     """The slots of one replay, in turn. `send` before a step's launches, `started` behind them."""
 
-    def __init__(self, engine: OpenCLEngine, specs: Sequence[Spec]) -> None:
+    def __init__(self, engine: OpenCLEngine, specs: Sequence[Spec], least: Sequence[int] = ()) -> None:
+        """`least`: as many bytes at least for each input."""
         self.engine, self.specs = engine, specs
+        self.sizes = [max(s.nbytes, n, 1) for s, n in zip(specs, least or [0] * len(specs), strict=True)]
         self.offsets, self.nbytes = [], 0
-        for s in specs:
+        for size in self.sizes:
             self.offsets.append(self.nbytes)
-            self.nbytes += -(-max(s.nbytes, 1) // ALIGNED) * ALIGNED
+            self.nbytes += -(-size // ALIGNED) * ALIGNED
         self._slots: list[_Slot] = []
         self._turn = 0
         self._now: _Slot | None = None
+
+    def fitting(self, specs: Sequence[Spec]) -> Feed:
+        """A feed for inputs of these specs: this one, where they fit into its slots."""
+        if all(new.nbytes <= size for new, size in zip(specs, self.sizes, strict=True)):
+            self.specs = specs
+            return self
+        return Feed(self.engine, specs, self.sizes)
 
     def send(self, arrays: dict[int, np.ndarray[Any, Any]]) -> dict[int, Part]:
         """Starts the copy of the inputs; this thread's queue waits for it. The arrays may be changed at once."""
@@ -90,7 +99,7 @@ class Feed:
 
     def _next(self) -> _Slot:
         if len(self._slots) < SLOTS:
-            self._slots.append(_Slot(self.engine, [s.nbytes for s in self.specs], self.offsets, self.nbytes))
+            self._slots.append(_Slot(self.engine, self.sizes, self.offsets, self.nbytes))
             return self._slots[-1]
         self._turn = (self._turn + 1) % SLOTS
         return self._slots[(self._turn - 1) % SLOTS]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.size import bounded, larger, smaller, typical, varies
 from ..grid import up
 from ..stage import Stage
 from ..variant import CPUS_ONLY, Answer, Offer, variant
-from .problem import Attention, plain
+from .problem import FREE, Attention, plain
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -30,33 +31,45 @@ def on_cores(p: Attention, device: Device) -> Answer:
 
 def _forward(p: Attention, device: Device) -> Stage:
     mr, nr = _tile(device)
-    chunk = up(min(CHUNK, p.t, max(2 * mr, p.n * p.h * p.t // (4 * device.compute_units))), mr)
-    keys = up(min(KEYS, p.s), nr)
-    while keys > nr and (chunk + keys) * (p.d + p.e) > PRIVATE:
-        chunk, keys = max(mr, up(chunk // 2, mr)), max(nr, up(keys // 2, nr))
-    return _stage(p, device, (-(-p.t // chunk), p.n * p.h), ROWS=chunk, BC=keys)
+    worth = larger(2 * mr, p.n * p.h * p.t // (4 * device.compute_units))
+    chunk, keys = up(smaller(CHUNK, smaller(p.t, worth)), mr), up(min(KEYS, _most(p.s, KEYS)), nr)
+    most = up(min(CHUNK, _most(p.t, CHUNK)), mr) if varies(chunk) else chunk
+    while keys > nr and (most + keys) * (p.d + p.e) > PRIVATE:
+        most, keys = max(mr, up(most // 2, mr)), max(nr, up(keys // 2, nr))
+    chunk = smaller(chunk, most)
+    return _stage(p, device, (-(-p.t // chunk), p.n * p.h), most, ROWS=chunk, BC=keys)
 
 
 def _backward(p: Attention, device: Device) -> list[Stage]:
     """One launch, or two where heads are few or long: for the queries' gradient, and for the keys' and values'."""
     mr, nr = _tile(device)
-    groups, parts = p.n * p.hk, max(1, 4 * device.compute_units // (p.n * p.hk))
-    rows, keys, floats = up(min(BLOCK, p.t), mr), up(min(BLOCK, p.s), nr), (p.h // p.hk) * p.d
+    groups, parts = typical(p.n * p.hk), larger(1, 4 * device.compute_units // (p.n * p.hk))
+    t, s, floats = typical(p.t), typical(p.s), (p.h // p.hk) * p.d
+    rows, keys = up(min(BLOCK, _most(p.t, BLOCK)), mr), up(min(BLOCK, _most(p.s, BLOCK)), nr)
 
-    def stage(gradients: int, part: int, count: int) -> Stage:
-        return _stage(p, device, (count, groups), BR=rows, BC=keys, GRADIENTS=gradients, ROWS=part)
+    def stage(gradients: int, part: int, most: int, count: int) -> Stage:
+        return _stage(p, device, (count, p.n * p.hk), most, BR=rows, BC=keys, GRADIENTS=gradients, ROWS=part)
 
-    if up(p.t, rows) * floats <= KEEP and (groups >= 2 * device.compute_units or max(p.t, p.s) <= 2 * BLOCK):
-        return [stage(3, up(p.t, rows), 1)]
-    part = up(max(1, KEEP // (2 * floats)), rows) if p.t > rows else rows
-    part = min(part, up(-(-p.t // parts), rows))
-    part_keys = min(up(-(-p.s // parts), keys), up(p.s, keys))
-    return [stage(1, part, -(-p.t // part)), stage(2, part_keys, -(-p.s // part_keys))]
+    if (bounded(p.t) and up(t, rows) * floats <= KEEP
+            and (groups >= 2 * device.compute_units or max(t, s) <= 2 * BLOCK)):
+        return [stage(3, up(t, rows), up(t, rows), 1)]
+    most = up(max(1, KEEP // (2 * floats)), rows) if t > rows else rows
+    part = smaller(most, up(-(-p.t // parts), rows))
+    part_keys = smaller(up(-(-p.s // parts), keys), up(p.s, keys))
+    return [stage(1, part, most, -(-p.t // part)), stage(2, part_keys, keys, -(-p.s // part_keys))]
 
 
-def _stage(p: Attention, device: Device, grid: tuple[int, int], **blocks: int) -> Stage:
+def _most(n: int, enough: int) -> int:
+    """A number that n is not above, or `enough` where there is none."""
+    return typical(n) if bounded(n) else enough
+
+
+def _stage(p: Attention, device: Device, grid: tuple[int, int], most: int, **blocks: int) -> Stage:
     defines: dict[str, Any] = {**p.macros, "MR": _tile(device)[0], "USE_FMA": int(device.has_fma), **blocks}
-    return Stage(p.kernel, defines, grid, (1, 1), domain=p.domain, lanes=device.vector_width, note=p.note)
+    if varies(blocks["ROWS"]):
+        defines["MOST_ROWS"] = most
+    return Stage(p.kernel, defines, grid, (1, 1), domain=p.domain, lanes=device.vector_width, note=p.note,
+                 free=FREE | {"ROWS"})
 
 
 def _tile(device: Device) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import GPUS_ONLY, Answer, Offer, variant
-from .problem import Attention, Pass, plain
+from .problem import FREE, Attention, Pass, plain
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -28,10 +28,10 @@ def _stage(p: Attention, device: Device, one: Pass) -> Stage:
     ri, la, lb = next((tile for tile in tiles if _fits(p, device, *tile)), tiles[-1])
     # two work-groups have to fit: one works while the other waits
     ahead = p.backward and device.ampere and _local(p, ri, la, lb, ahead=True) <= device.largest_local // 2
-    defines = {**p.macros, "RI": ri, "LA": la, "LB": lb, "ASYNC": int(ahead), **one.macros}
+    defines = {**p.macros, **p.multiples, "RI": ri, "LA": la, "LB": lb, "ASYNC": int(ahead), **one.macros}
     whole = p.d % 4 == 0 and p.e % 4 == 0
     return Stage(p.kernel, defines, (-(-one.length // (ri * la)) * la * lb, one.heads), (la * lb, 1), domain=p.domain,
-                 file=FILE, note=p.note, lanes=4 if whole else 1, stepped=whole)
+                 file=FILE, note=p.note, lanes=4 if whole else 1, stepped=whole, free=FREE)
 
 
 def _fits(p: Attention, device: Device, ri: int, la: int, lb: int) -> bool:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.size import divides
 from ..grid import up
 from ..matmul.problem import NARROW
 from ..operand import Operand, row_major
 from ..stage import Stage
-from .problem import AXES, PREFIX, Attention
+from .problem import AXES, FREE, PREFIX, Attention
 
 PIECE = 8  # elements of 16 bytes
 GROUP = 256
+FREE_PACKED = FREE | {"BATCH"}  # macros that may be numbers known at the launch alone
 
 
 class Packing:
@@ -27,7 +29,7 @@ class Packing:
         self.packed = {name: o for name, o in p.factors.items() if not (narrow and _whole(o))}
         self.scratch = {f"packed_{name}": 2 * math.prod(o.shape) for name, o in self.packed.items()}
         self._given: dict[str, Any] = {
-            **p.macros, "PRECISION": p.arithmetic.upper(), "NARROW": int(narrow), "BATCH": p.n,
+            **p.macros, **p.multiples, "PRECISION": p.arithmetic.upper(), "NARROW": int(narrow), "BATCH": p.n,
             **{f"PACK_{name.upper()}": int(name in self.packed) for name in ("q", "k", "v", "g")}}
         if not p.backward:
             self._given["SPLIT"] = int(bool(p.narrow))
@@ -45,10 +47,10 @@ class Packing:
             return []
         pieces = sum(math.prod(o.shape) // PIECE for o in self.packed.values())
         return [Stage("attention_pack", self._given, (up(pieces, GROUP), 1, 1), (GROUP, 1, 1), scratch=self.scratch,
-                      final=False, file="attention_pack.cl")]
+                      final=False, file="attention_pack.cl", free=FREE_PACKED)]
 
 
 def _whole(operand: Operand) -> bool:
     """Whether its rows of features lie in whole pieces."""
     steps = [s for n, s in zip(operand.shape[:3], operand.strides[:3], strict=True) if n > 1]
-    return operand.strides[3] == 1 and all(s % PIECE == 0 for s in (*steps, operand.offset))
+    return operand.strides[3] == 1 and all(divides(PIECE, s) for s in (*steps, operand.offset))

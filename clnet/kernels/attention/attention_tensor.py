@@ -12,7 +12,7 @@ from ..matmul.problem import NARROW
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .attention_pack import Packing
+from .attention_pack import FREE_PACKED, Packing
 from .problem import Attention, Pass
 
 if TYPE_CHECKING:
@@ -70,4 +70,5 @@ def _stage(p: Attention, packing: Packing, one: Pass, shape: Mapping[str, int], 
     rows, items = 16 * shape["WARPS"] * shape.get("MI", 1), 32 * shape["WARPS"]
     defines: dict[str, Any] = {**packing.macros, **shape, **one.macros}
     return Stage(p.kernel, defines, (-(-one.length // rows) * items, one.heads), (items, 1), domain=p.domain, lanes=2,
-                 scratch=packing.scratch, file=file, stepped=True, note=f"{p.arithmetic} on tensor cores")
+                 scratch=packing.scratch, file=file, stepped=True, note=f"{p.arithmetic} on tensor cores",
+                 free=FREE_PACKED)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...core.size import common_divisor, varies
 from ..matmul.problem import NARROW
 from ..operand import Operand
 from ..variant import Refusal
@@ -14,6 +15,9 @@ from ..variant import Refusal
 AXES = {"q": ("N", "H", "T", "D"), "k": ("N", "H", "S", "D"), "v": ("N", "H", "S", "E"), "mask": ("N", "H", "T", "S"),
         "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H")}
 PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A"}
+# Macros of every kernel of attention that may be numbers known at the launch alone.
+FREE = frozenset(("QUERIES", "KEYS", "LSE_AT", "DK_AT", "DV_AT",
+                  *(f"{PREFIX[name]}_{axis}" for name, axes in AXES.items() for axis in axes)))
 
 
 class Pass(NamedTuple):
@@ -107,9 +111,16 @@ class Attention:
                        for axis, stride in zip(AXES[name], operand.strides, strict=True)}
         queries = self.n * self.h * self.t
         if not self.backward:
-            return macros | dict(BACKWARD=0, LSE_AT=f"{queries * self.e}ul")
+            return macros | dict(BACKWARD=0, LSE_AT=_place(queries * self.e))
         at = queries * self.d
-        return macros | dict(BACKWARD=1, DK_AT=f"{at}ul", DV_AT=f"{at + self.n * self.s * self.hk * self.d}ul")
+        return macros | dict(BACKWARD=1, DK_AT=_place(at), DV_AT=_place(at + self.n * self.s * self.hk * self.d))
+
+    @property
+    def multiples(self) -> dict[str, int]:
+        """Macros for lengths, and strides of rows, that vary: what they are multiples of, for all shapes."""
+        found = {f"{name}_OF": common_divisor(n) for name, n in (("QUERIES", self.t), ("KEYS", self.s)) if varies(n)}
+        return found | {f"{PREFIX[name]}_OF": common_divisor(*o.strides[:3]) for name, o in self.factors.items()
+                        if varies(*o.strides[:3])}
 
     @property
     def passes(self) -> list[Pass]:
@@ -118,6 +129,11 @@ class Attention:
             return [Pass("forward", self.t, self.n * self.h, {})]
         return [Pass("queries", self.t, self.n * self.h, dict(GRADIENTS=1)),
                 Pass("keys", self.s, self.n * self.hk, dict(GRADIENTS=2))]
+
+
+def _place(n: int) -> str:
+    """n as a number of 64 bits."""
+    return f"(ulong){n}" if varies(n) else f"{n}ul"
 
 
 def plain(p: Attention, widest: int) -> Refusal | None:

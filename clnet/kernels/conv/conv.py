@@ -13,7 +13,7 @@ from ..grid import up
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .problem import Convolution, Macros, Vector, on_cpu
+from .problem import FREE, Convolution, Macros, Vector, on_cpu
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -29,7 +29,7 @@ def blocks(p: Convolution, device: Device) -> Answer:
     v = on_cpu(p, device)
     if isinstance(v, Refusal):
         return v
-    tile = _tile(p, device, v)
+    tile = _tile(p.typical, device, v)
     return _too_wide(p, device) if tile is None else Offer(lambda: _stages(p, device, v, tile))
 
 
@@ -38,7 +38,7 @@ def blocks_weights(p: Convolution, device: Device) -> Answer:
     v = on_cpu(p, device)
     if isinstance(v, Refusal):
         return v
-    tile = _weight_tile(p, device, v)
+    tile = _weight_tile(p.typical, device, v)
     if tile is None:
         return _too_wide(p, device)
     across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
@@ -59,9 +59,9 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
     scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * common["T_ALL"] * v.itemsize}
     grid = p.result[0] * ceil(p.down / tile["JB"]), ceil(panels / tile["OB"]) * p.groups, p.n
     return [Stage("conv_pack", {**common, "VARIANT": "PACK"}, (p.c, panels, p.groups), (1, 1, 1), lanes=v.lanes,
-                  scratch=scratch, final=False),
+                  scratch=scratch, final=False, free=FREE),
             Stage("conv", {**common, "VARIANT": "CONV", **tile}, grid, (1, 1, 1), domain=p.domain, lanes=v.lanes,
-                  scratch=scratch)]
+                  scratch=scratch, free=FREE)]
 
 
 def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str, across: Sequence[int],
@@ -71,9 +71,9 @@ def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str,
     scratch = {"partial": tile["PARTS"] * p.weights * v.itemsize}
     grid = tile["PARTS"], *across
     return [Stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), lanes=v.lanes, scratch=scratch,
-                  final=False, file=file),
+                  final=False, file=file, free=FREE),
             Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=(p.weights,),
-                  lanes=v.lanes, scratch=scratch)]
+                  lanes=v.lanes, scratch=scratch, free=FREE)]
 
 
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:

@@ -10,12 +10,13 @@ from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..grid import up
+from ...core.size import typical, varies
+from ..grid import in_parts, up
 from ..matmul.matmul_gpu import duration, fits
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .problem import Convolution, Macros, not_on_gpu, text
+from .problem import FREE_GPU, Convolution, Macros, not_on_gpu, text
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -73,12 +74,14 @@ def not_for_weights(p: Convolution, device: Device) -> Refusal | None:
 
 def forward_cut(p: Convolution, device: Device) -> Cut | None:
     """The fastest tiles of conv and conv_data_gradient, None where none fits the device."""
+    p = p.typical
     return _cut(_table(device), "tiles", *_limits(device), p.groups * len(p.phases), p.o, _pixels(p),
                 p.c * max(p.taps), p.itemsize)
 
 
 def weight_cut(p: Convolution, device: Device) -> Cut | None:
     """The fastest tiles of conv_weight_gradient, None where none fits the device."""
+    p = p.typical
     return _cut(_table(device), "weights", *_limits(device), p.groups, p.o, p.c * p.k, p.n * prod(p.result),
                 p.itemsize)
 
@@ -124,7 +127,7 @@ def _direct(p: Convolution, device: Device) -> list[Stage]:
     items, tm = min(ITEMS, device.max_work_group), min(p.o, 4)
     grid = up(_pixels(p), items), ceil(p.o / tm), p.groups * len(p.phases)
     macros = {**p.forward(device), **p.tables(1), "VARIANT": "DIRECT", "ITEMS": items, "TM": tm}
-    return [Stage("conv_direct", macros, grid, (items, 1, 1), domain=p.domain, file=FILE)]
+    return [Stage("conv_direct", macros, grid, (items, 1, 1), domain=p.domain, file=FILE, free=FREE_GPU)]
 
 
 def _tiles(p: Convolution, device: Device, cut: Cut) -> list[Stage]:
@@ -142,20 +145,22 @@ def _tiles(p: Convolution, device: Device, cut: Cut) -> list[Stage]:
               "RESULT(n, o, i, v)": f"PARTIAL({element}) = (v)" if split > 1 else "EPILOGUE(n, o, i, v)"}
     grid = op // bm * ceil(_pixels(p) / bn) * items, 1, p.groups * len(p.phases) * split
     found = [Stage("conv_pack", {**common, "VARIANT": "PACK"}, (op, p.c, p.groups), (32, 1, 1), scratch=scratch,
-                   final=False, file=FILE),
+                   final=False, file=FILE, free=FREE_GPU),
              Stage("conv_tile", {**common, "VARIANT": "TILE"}, grid, (items, 1, 1), domain=p.domain, lanes=4,
-                   scratch=scratch, final=split == 1, file=FILE)]
+                   scratch=scratch, final=split == 1, file=FILE, free=FREE_GPU)]
     place = f"(e) / {channels * positions}, (e) / {positions} % {channels}, (e) % {positions}"
     return [*found, _sum(common, f"EPILOGUE({place}, v)", p.domain, scratch)] if split > 1 else found
 
 
 def _weights(p: Convolution, device: Device, cut: Cut) -> list[Stage]:
-    (bm, bn, _), items = cut.tile, cut.items
+    (bm, bn, bk), items = cut.tile, cut.items
     scratch = {"partial": cut.split * p.weights * p.itemsize}
     common = {**p.gradient(device), **p.tables(1), **cut.macros, **partial_sums(p.weights, cut.split)}
+    if varies(p.n):
+        common["PART"] = in_parts(ceil(p.n * prod(p.result) / bk), cut.split)[1]
     grid = ceil(p.o / bm) * ceil(p.c * p.k / bn) * items, 1, p.groups * cut.split
     return [Stage("conv_weights", {**common, "VARIANT": "WEIGHTS"}, grid, (items, 1, 1), lanes=4, scratch=scratch,
-                  final=False, file=FILE),
+                  final=False, file=FILE, free=FREE_GPU),
             weight_sum(p, common, scratch)]
 
 
@@ -176,7 +181,7 @@ def weight_sum(p: Convolution, common: Macros, scratch: dict[str, int]) -> Stage
 def _sum(common: Macros, epilogue: str, domain: tuple[int, ...], scratch: dict[str, int]) -> Stage:
     """The stage that adds the parts: several items an element where there are many parts of few."""
     items, total = 256, prod(domain)
-    slices = 8 if common["SPLIT"] >= 16 and total <= 1 << 17 else 1
+    slices = 8 if common["SPLIT"] >= 16 and typical(total) <= 1 << 17 else 1
     macros = {**common, "VARIANT": "SUM", "ITEMS": items, "SLICES": slices, "SUM_EPILOGUE(e, v)": epilogue}
     return Stage("conv_sum", macros, (up(total * slices, items),), (items,), domain=domain, scratch=scratch,
-                 file=FILE)
+                 file=FILE, free=FREE_GPU)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..grid import up
+from ..grid import in_parts, up
 from ..matmul.problem import NARROW
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv_gpu import partial_sums, weight_sum
-from .problem import Convolution, Macros, text
+from .problem import FREE_GPU, Convolution, Macros, text
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -101,7 +101,7 @@ def _block(p: Convolution, device: Device, rest: Callable[[int], int], cp: int) 
         return None
     images = 1
     if j == down:
-        images = max(1, min(ceil(t["pixels"] / (down * across)), p.n))
+        images = max(1, min(ceil(t["pixels"] / (down * across)), p.typical.n))
         while images > 1 and not fits(j, images):
             images -= 1
     return Block(j, images)
@@ -111,26 +111,27 @@ def _block(p: Convolution, device: Device, rest: Callable[[int], int], cp: int) 
 def _stages(p: Convolution, device: Device, block: Block, warps: dict[str, int]) -> list[Stage]:
     lanes = 4 if p.out[2] == 1 and p.result[2] % 4 == 0 else 1
     items, across, tiles = 32 * warps["WM"] * warps["WN"], ceil(p.o / warps["OT"]), block.tiles(p)
-    groups = min(tiles, max(1, device.compute_units * _numbers(device)["resident"] // across))
+    groups = max(1, device.compute_units * _numbers(device)["resident"] // across)
     forward = p.forward(device)
     macros = {**forward, **block.macros(p), **warps, "ITEMS": items, "VARIANT": "CONV",
               "PRECISION": NARROW[p.dtype].upper(), "WIDE": _wide(p.data[2], forward["DATA"]),
               "W_WIDE": "(W_ALIGN % 8 == 0)" if p.c == warps["CP"] and p.o % warps["OT"] == 0 else 0}
     return [Stage("conv_mma", macros, (ceil(tiles / ceil(tiles / groups)) * items, across, 1), (items, 1, 1),
-                  domain=p.domain, lanes=lanes, file=FILE, stepped=lanes > 1, note=_note(p))]
+                  domain=p.domain, lanes=lanes, file=FILE, stepped=lanes > 1, note=_note(p), free=FREE_GPU)]
 
 
 def _weight_stages(p: Convolution, device: Device, block: Block, warps: dict[str, int]) -> list[Stage]:
-    tiles, units = block.tiles(p), ceil(p.o / (16 * warps["WM"])) * ceil(p.c / warps["CP"])
-    part = ceil(tiles / min(tiles, max(1, device.compute_units * _numbers(device)["waves"] // units)))
-    split, items = ceil(tiles / part), 32 * warps["WM"] * warps["WT"] * warps["WK"]
+    units = ceil(p.o / (16 * warps["WM"])) * ceil(p.c / warps["CP"])
+    items = 32 * warps["WM"] * warps["WT"] * warps["WK"]
+    most = max(1, device.compute_units * _numbers(device)["waves"] // units)
+    split, part = in_parts(block.tiles(p), min(block.tiles(p.typical), most))
     scratch = {"partial": split * p.weights * 4}
     macros = {"DATA": "x", "GRAD": "g", **p.sizes, "USE_FMA": int(device.has_fma), **block.macros(p),
               **partial_sums(p.weights, split), **warps, "PART": part, "ITEMS": items, "VARIANT": "SUMS",
               "PRECISION": NARROW[p.dtype].upper(), "WIDE": _wide(p.data[2], "x"),
               "WIDE_G": _wide(gcd(block.rows * p.result[2], prod(p.result)), "g")}
     return [Stage("conv_mma_sums", macros, (units * items, split, 1), (items, 1, 1), scratch=scratch, final=False,
-                  file=FILE, note=_note(p)),
+                  file=FILE, note=_note(p), free=FREE_GPU),
             weight_sum(p, macros, scratch)]
 
 

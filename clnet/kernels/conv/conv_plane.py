@@ -15,7 +15,7 @@ from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv import summed
-from .problem import Convolution, Macros, Vector, on_cpu
+from .problem import FREE, Convolution, Macros, Vector, on_cpu
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -51,7 +51,7 @@ def plane_weights(p: Convolution, device: Device) -> Answer:
     if p.o * p.c * k * v.lanes * v.itemsize > t["sums"] or not fitting:
         return Refusal("the sums or a row with its border do not fit the private memory of a work-item")
     j = ceil(down / ceil(down / fitting[-1]))
-    units = p.n * p.result[0] * ceil(down / j)
+    units = p.typical.n * p.result[0] * ceil(down / j)
     tile = dict(TB=ceil(k / ceil(k / TAPS)), JB=j,
                 PARTS=max(1, min(units, ceil(device.compute_units * t["per_core"] / p.groups))))
     return Offer(lambda: summed(p, device, v, tile, "conv_plane_weights", (p.groups,), FILE))
@@ -77,4 +77,4 @@ def _fitting(p: Convolution, v: Vector, t: Numbers, rows: range) -> Iterator[int
 def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Stage]:
     grid = p.result[0] * ceil(p.result[1] / (tile["JB"] * p.out[1])), p.groups, p.n
     return [Stage("conv_plane", {**p.forward(device), **p.tables(tile["JB"]), **tile}, grid, (1, 1, 1),
-                  domain=p.domain, lanes=v.lanes, file=FILE)]
+                  domain=p.domain, lanes=v.lanes, file=FILE, free=FREE)]

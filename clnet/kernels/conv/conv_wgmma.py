@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..grid import up
+from ...core.size import varies
+from ..grid import in_parts, up
 from ..matmul.problem import NARROW
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv_gpu import partial_sums, weight_sum
-from .problem import Convolution, Macros, Triple, text, three
+from .problem import FREE_GPU, Convolution, Macros, Triple, text, three
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -143,7 +144,7 @@ def wgmma(p: Convolution, device: Device) -> Answer:
     grid, t = Grid(p), _numbers(device)
     if not all(grid.phases):
         return Refusal("phases of the result that no tap reaches")
-    if p.dtype == "float32" and prod(p.domain) * p.c * len(grid.phases[0]) < t["products"]:
+    if p.dtype == "float32" and prod(p.typical.domain) * p.c * len(grid.phases[0]) < t["products"]:
         return _few(t)
     sets, line = Sets(grid), _line(p)
     tile = _tile(p, device, t, line, sets)
@@ -152,7 +153,7 @@ def wgmma(p: Convolution, device: Device) -> Answer:
     lines = grid.lines(p.n, tile["BN"], sets.most)
     scratch = {"packed_x": grid.sources * _blocks(p, line) * lines * line,
                "packed_w": sets.taps * _blocks(p, line) * up(p.o, tile["BM"]) * line}
-    if max(scratch.values()) > device.max_alloc // 4:
+    if any(nbytes > device.max_alloc // 4 for nbytes in scratch.values()):
         return TOO_LARGE
     macros = {**tile, "LINE": line, "LINES": lines}
     return Offer(lambda: _stages(p, device, grid, sets, macros, scratch))
@@ -165,7 +166,7 @@ def wgmma_weights(p: Convolution, device: Device) -> Answer:
     t = _numbers(device)
     if _arithmetic(p) == "tf32":
         return Refusal("16 bits only: TF32 operands cannot lie across k")
-    if p.dtype == "float32" and p.n * prod(p.result) * p.o * p.c * p.k < t["products"]:
+    if p.dtype == "float32" and p.typical.n * prod(p.result) * p.o * p.c * p.k < t["products"]:
         return _few(t)
     grid = Grid(p)
     rows = Rows(grid)
@@ -173,12 +174,12 @@ def wgmma_weights(p: Convolution, device: Device) -> Answer:
     if not fitting or rows.count > TAPS:
         return Refusal("local memory is too small for any tile")
     (kb, stages), o_blocks, c_blocks = fitting[0], ceil(p.o / 64), ceil(p.c / 64)
-    tiles, places = o_blocks * c_blocks * len(rows.units), ceil(grid.positions(p.n) / kb)
-    part = ceil(places / max(1, min(places, device.compute_units // tiles)))
-    split, lines = ceil(places / part), grid.lines(p.n, kb, rows.most)
+    tiles, places = o_blocks * c_blocks * len(rows.units), ceil(grid.positions(p.typical.n) / kb)
+    split, part = in_parts(ceil(grid.positions(p.n) / kb), max(1, min(places, device.compute_units // tiles)))
+    lines = grid.lines(p.n, kb, rows.most)
     scratch = {"partial": split * p.weights * 4, "packed_x": grid.sources * c_blocks * lines * 128,
                "packed_g": o_blocks * lines * 128}
-    if max(scratch.values()) > device.max_alloc // 4:
+    if any(nbytes > device.max_alloc // 4 for nbytes in scratch.values()):
         return TOO_LARGE
     macros = {"LINE": 128, "LINES": lines, "KB": kb, "STAGES": stages, "PART": part, **rows.macros(kb),
               **partial_sums(p.weights, split)}
@@ -244,7 +245,7 @@ def _stages(p: Convolution, device: Device, grid: Grid, sets: Sets, tile: Macros
     """Data packed, weights packed, the products."""
     forward, blocks, lines = p.forward(device), _blocks(p, tile["LINE"]), tile["LINES"]
     tiles = ceil(p.o / tile["BM"]) * ceil(grid.positions(p.n) / tile["BN"]) * len(grid.phases)
-    groups = min(device.compute_units, tiles)
+    groups = device.compute_units if varies(tiles) else min(device.compute_units, tiles)
     common = {**forward, **grid.macros(p.data, p.result), **sets.macros(tile["BN"]), **tile, **_formats(p, device),
               "PHASES": len(grid.phases), "FROM": forward["DATA"], "FC": p.c, "FBLOCKS": blocks, "PACKED": "packed_x",
               **{"OUT_" + a: v for a, v in zip("ZYX", p.out, strict=True)}, "GROUPS": groups}
@@ -252,7 +253,7 @@ def _stages(p: Convolution, device: Device, grid: Grid, sets: Sets, tile: Macros
             _pack("conv_tensor_weights", {**common, "VARIANT": "PACK_WEIGHTS"},
                   (up(scratch["packed_w"] // 16, 256), 1, 1), scratch),
             Stage("conv_tensor", {**common, "VARIANT": "CONV"}, (groups * 288, 1, 1), (288, 1, 1), domain=p.domain,
-                  scratch=scratch, file=FILE, note=f"{_arithmetic(p)} on tensor cores")]
+                  scratch=scratch, file=FILE, note=f"{_arithmetic(p)} on tensor cores", free=FREE_GPU)]
 
 
 def _weight_stages(p: Convolution, device: Device, grid: Grid, tiles: int, tile: Macros,
@@ -267,7 +268,8 @@ def _weight_stages(p: Convolution, device: Device, grid: Grid, tiles: int, tile:
     return [_pack("conv_tensor_pack", data, (lines // 64 * 256, c_blocks, grid.sources), scratch),
             _pack("conv_tensor_pack", grad, (lines // 64 * 256, o_blocks, 1), scratch),
             Stage("conv_tensor_sums", {**data, "VARIANT": "SUMS"}, (tiles * common["SPLIT"] * 416, 1, 1),
-                  (416, 1, 1), scratch=scratch, final=False, file=FILE, note=f"{_arithmetic(p)} on tensor cores"),
+                  (416, 1, 1), scratch=scratch, final=False, file=FILE, note=f"{_arithmetic(p)} on tensor cores",
+                  free=FREE_GPU),
             weight_sum(p, common, scratch)]
 
 
@@ -278,4 +280,4 @@ def _formats(p: Convolution, device: Device) -> Macros:
 
 def _pack(kernel: str, macros: Macros, grid: Sequence[int], scratch: dict[str, int]) -> Stage:
     return Stage(kernel, {"VARIANT": "PACK", **macros}, tuple(grid), (256, 1, 1), scratch=scratch, final=False,
-                 file=FILE)
+                 file=FILE, free=FREE_GPU)

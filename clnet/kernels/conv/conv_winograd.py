@@ -15,7 +15,7 @@ from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv import summed
-from .problem import Convolution, Macros, Vector, on_cpu, text
+from .problem import FREE, Convolution, Macros, Vector, on_cpu, text
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -54,7 +54,7 @@ def winograd(p: Convolution, device: Device) -> Answer:
         return v
     if refused := not_winograd(p, device):
         return refused
-    tile = _tile(p, device, v)
+    tile = _tile(p.typical, device, v)
     return _too_large() if tile is None else Offer(lambda: _stages(p, device, v, tile))
 
 
@@ -65,7 +65,7 @@ def winograd_weights(p: Convolution, device: Device) -> Answer:
         return v
     if refused := not_winograd(p, device):
         return refused
-    tile = _weight_tile(p, device, v)
+    tile = _weight_tile(p.typical, device, v)
     if tile is None:
         return _too_large()
     across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
@@ -81,9 +81,9 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
     panels, rows = ceil(p.o / (tile["NV"] * v.lanes)), ceil(p.n * ceil(p.result[1] / 2) / tile["RT"])
     scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * 16 * v.itemsize}
     return [Stage("winograd_pack", {**common, "VARIANT": "PACK"}, (panels, p.c, p.groups), (1, 1, 1), lanes=v.lanes,
-                  scratch=scratch, final=False, file=FILE),
+                  scratch=scratch, final=False, file=FILE, free=FREE),
             Stage("winograd", {**common, "VARIANT": "CONV"}, (rows, ceil(panels / tile["OB"]) * p.groups), (1, 1),
-                  domain=p.domain, lanes=v.lanes, scratch=scratch, file=FILE)]
+                  domain=p.domain, lanes=v.lanes, scratch=scratch, file=FILE, free=FREE)]
 
 
 def _register_tiles(v: Vector) -> list[tuple[int, int]]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from ..grid import in_parts
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv_gpu import not_for_weights, partial_sums, weight_sum
 from .conv_winograd import source
 from .conv_winograd_gpu import not_float32_winograd, patches
-from .problem import Convolution
+from .problem import FREE_GPU, Convolution
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -36,12 +37,12 @@ def winograd4_gpu_weights(p: Convolution, device: Device) -> Answer:
         return refused
     if device.largest_local < LOCAL or device.max_work_group < ITEMS:
         return Refusal(f"needs {ceil(LOCAL / 1024)} KiB of local memory and work-groups of {ITEMS}")
-    t, units, pairs, blocks = numbers(device, "conv gpu"), device.compute_units, _pairs(p), _blocks(p)
+    t, units, pairs, blocks = numbers(device, "conv gpu"), device.compute_units, _pairs(p), _blocks(p.typical)
     rate = t["products"] * t["winograd_weights"]
     splits = {min(blocks, max(1, units * wave // pairs)) for wave in (1, 2)}
     cycles, split = min((ceil(pairs * s / units) * 36864 / rate * (ceil(blocks / s) * 8 + t["lead"]), s)
                         for s in splits)
-    return Offer(lambda: _stages(p, device, ceil(blocks / split)), cycles)
+    return Offer(lambda: _stages(p, device, *in_parts(_blocks(p), split)), cycles)
 
 
 def _pairs(p: Convolution) -> int:
@@ -54,12 +55,11 @@ def _blocks(p: Convolution) -> int:
     return ceil(p.n * ceil(p.result[1] / 4) * ceil(p.result[2] / 4) / 8)
 
 
-def _stages(p: Convolution, device: Device, part: int) -> list[Stage]:
-    """In parts of so many blocks."""
-    split = ceil(_blocks(p) / part)
+def _stages(p: Convolution, device: Device, split: int, part: int) -> list[Stage]:
+    """In so many parts of so many blocks."""
     scratch = {"partial": split * p.weights * 4}
     common = {**p.gradient(device), **p.tables(1), **source(p), **partial_sums(p.weights, split), "PART": part}
     grid = _pairs(p) // p.groups * ITEMS, 1, p.groups * split
     return [Stage("winograd4_gpu_weights", {**common, "VARIANT": "WEIGHTS"}, grid, (ITEMS, 1, 1), lanes=4,
-                  scratch=scratch, final=False, file=FILE),
+                  scratch=scratch, final=False, file=FILE, free=FREE_GPU),
             weight_sum(p, common, scratch)]

@@ -13,7 +13,7 @@ from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
 from .conv_winograd import not_winograd, source
-from .problem import Convolution, not_on_gpu
+from .problem import FREE, Convolution, not_on_gpu
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -42,13 +42,13 @@ def patches(p: Convolution, device: Device, side: int, kernel: str, file: str) -
     for tiles, speed in (row[1:] for row in t["winograd"] if row[0] == side):
         local, items = tiles * products * 128, products * tiles // 2  # bytes of its sums, items
         if device.largest_local >= local and device.max_work_group >= items:
-            groups = o // 32 * ceil(_tiles(p, side) / tiles)
+            groups = o // 32 * ceil(_tiles(p.typical, side) / tiles)
             time = ceil(groups * p.groups / device.compute_units) * 32 * products * tiles / (t["products"] * speed)
-            found.append((time * (c + t["lead"]), tiles, groups))
+            found.append((time * (c + t["lead"]), tiles))
     if not found:
         return Refusal("local memory or work-groups are too small for its sums")
-    cycles, tiles, groups = min(found, key=lambda f: f[0])
-    return Offer(lambda: _stages(p, device, side, tiles, groups, kernel, file), cycles)
+    cycles, tiles = min(found, key=lambda f: f[0])
+    return Offer(lambda: _stages(p, device, side, tiles, kernel, file), cycles)
 
 
 def _padded(p: Convolution) -> tuple[int, int]:
@@ -61,11 +61,13 @@ def _tiles(p: Convolution, side: int) -> int:
     return p.n * ceil(p.result[1] / side) * ceil(p.result[2] / side)
 
 
-def _stages(p: Convolution, device: Device, side: int, tiles: int, groups: int, kernel: str, file: str) -> list[Stage]:
+def _stages(p: Convolution, device: Device, side: int, tiles: int, kernel: str, file: str) -> list[Stage]:
     (o, c), products = _padded(p), (side + 2) ** 2
+    groups = o // 32 * ceil(_tiles(p, side) / tiles)
     common = {**p.forward(device), **p.tables(1), **source(p), "ASYNC": int(device.ampere), "TILES": tiles}
     scratch, items = {"packed": p.groups * c * products * o * 4}, products * tiles // 2
     return [Stage("winograd_gpu_pack", {**common, "VARIANT": "PACK"}, (o, c, p.groups), (32, 1, 1), scratch=scratch,
-                  final=False, file=file),
+                  final=False, file=file, free=FREE),
             Stage(kernel, {**common, "VARIANT": "CONV"}, (groups * items, 1, p.groups), (items, 1, 1),
-                  domain=p.domain, lanes=4, scratch=scratch, file=file, stepped=side == 4 and p.result[2] % 4 == 0)]
+                  domain=p.domain, lanes=4, scratch=scratch, file=file, stepped=side == 4 and p.result[2] % 4 == 0,
+                  free=FREE)]

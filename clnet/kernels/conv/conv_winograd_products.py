@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...core.size import typical, varies
 from ..grid import up
 from ..matmul import matmul_gpu as products
 from ..stage import Stage
@@ -18,7 +19,7 @@ from ..variant import Answer, Offer, Refusal, variant
 from .conv_gpu import NO_TILE, forward_cut, not_for_weights, weight_cut
 from .conv_winograd import source
 from .conv_winograd_gpu import not_float32_winograd
-from .problem import Convolution, Macros
+from .problem import FREE_GPU, Convolution, Macros
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -28,6 +29,7 @@ SERVES = "GPUs, float32, 3x3 with stride 1, 16 channels or more; operands are st
 ITEMS = 128         # of a work-group
 CHANNELS = 8        # lanes that follow channels, where these are contiguous in what is stored: whole sectors of memory
 THIN = Refusal("too few channels for products by tiles")
+FREE_PRODUCTS = FREE_GPU | {"COUNT", "COLUMNS", "PLACE"}
 
 
 class Chunk(NamedTuple):
@@ -68,8 +70,13 @@ def _tiles(p: Convolution) -> int:
 
 
 def _chunks(p: Convolution, device: Device, each: int, plan: Callable[[int], products.Plan | None]) -> list[Chunk]:
-    """Chunks of images, which need `each` bytes; none where a product is too thin for tiles."""
+    """Chunks of images, which need `each` bytes; none where a product is too thin for tiles. Images whose number varies
+    are one chunk, whose plan is that of a number of their class.
+    """
     n, most = p.n, min(numbers(device, "conv gpu")["transform_most"], device.global_memory // 16)
+    if varies(n):
+        whole = plan(typical(n)) if n * each <= most else None
+        return [Chunk(0, n, whole)] if whole is not None else []
     count = ceil(n / ceil(n / max(1, ceil(n * each / most)))) if n * each > most else 1
     size = ceil(n / count)
     firsts = {first: min(size, n - first) for first in range(0, n, size)}
@@ -83,6 +90,7 @@ def _time(p: Convolution, device: Device, chunks: list[Chunk]) -> float:
     """Of the transforms, where each operand is read or written, and 36 products a tile;
     of their launches; and of the products.
     """
+    p = p.typical
     t, (_, data_h, data_w), (_, h, w) = numbers(device, "conv gpu"), p.data, p.result
     values = p.n * p.groups * (p.c * data_h * data_w + p.o * h * w + 36 * _tiles(p) * (p.c + p.o))
     moved = values + 45 * p.groups * p.o * p.c
@@ -151,4 +159,4 @@ def _by_channels(p: Convolution, name: str, channels: int, chunk: Chunk, common:
 def _transform(name: str, macros: Macros, grid: tuple[int, ...], scratch: dict[str, int],
                domain: tuple[int, ...] = (), lanes: int = 1) -> Stage:
     return Stage(f"transform_{name}", {**macros, "VARIANT": f"{name.upper()}_"}, grid, (ITEMS, 1, 1), domain=domain,
-                 lanes=lanes, scratch=scratch, final=bool(domain), file=FILE, stepped=lanes > 1)
+                 lanes=lanes, scratch=scratch, final=bool(domain), file=FILE, stepped=lanes > 1, free=FREE_PRODUCTS)

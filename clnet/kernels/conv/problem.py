@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...core.size import typical, varies
 from ..grid import vector_lanes
 from ..operand import Operand
 from ..variant import CPUS_ONLY, GPUS_ONLY, Refusal
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Triple = tuple[int, int, int]
 Macros = dict[str, Any]
+FREE = frozenset("N")  # what may vary: the number of images
+FREE_GPU = FREE | {"SIZE", "PARTIAL", "PART", "LINES"}  # and what comes of it: temporary memory, and its parts
 TAPS = 128  # of a weight gradient: the kernels' loops over them are unrolled
 
 
@@ -103,6 +106,11 @@ class Convolution:
     def k(self) -> int:
         """Taps of the kernel."""
         return prod(self.size)
+
+    @property
+    def typical(self) -> Convolution:
+        """What to choose tiles for: itself, or of so many images as one of its class has."""
+        return replace(self, n=typical(self.n)) if varies(self.n) else self
 
     @property
     def domain(self) -> tuple[int, int, int]:

@@ -37,4 +37,5 @@ def _stage(p: Pooling, device: Device, padded: tuple[int, ...]) -> Stage:
     items = item_count(device, p.planes, p.planes * prod(p.results) * len(taps), WORTH)
     defines = {**p.macros, "DATA": "g" if p.back else "x", "CHANNELS": p.planes, "ITEMS": items, "T_ALL": len(taps),
                "TAPS": ", ".join(map(str, taps)), **{"P" + a: n for a, n in zip("ZYX", padded, strict=True)}}
-    return Stage("pool", defines, (items,), (1,), domain=p.domain, lanes=vector_lanes(device, p.dtype), stepped=True)
+    return Stage("pool", defines, (items,), (1,), domain=p.domain, lanes=vector_lanes(device, p.dtype), stepped=True,
+                 free=frozenset(("CHANNELS",)))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 FILE = "pool_gpu.cl"
+FREE = frozenset(("ITEMS",))
 GROUP = 128  # work-items of a group
 LANES = (4, 2, 1)  # elements of a row that a work-item may take: the most that divide it
 HELD = 32  # of a row of data or of windows that a work-item has in hand
@@ -44,4 +45,5 @@ def _stage(p: Pooling, device: Device, lanes: int) -> Stage:
     group, items = min(GROUP, device.max_work_group), p.planes * p.domain[1] // lanes // (1 + pairs)
     defines = {**p.macros, "ITEMS": items, "AT": "uint" if items < 1 << 31 else "size_t", "GROUP": group,
                "ROWS": 1 + pairs}
-    return Stage("pool", defines, (up(items, group),), (group,), domain=p.domain, lanes=lanes, file=FILE, stepped=True)
+    return Stage("pool", defines, (up(items, group),), (group,), domain=p.domain, lanes=lanes, file=FILE, stepped=True,
+                 free=FREE)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...core.size import typical, varies
 from ..bands import band, places
 from ..grid import dealt, up, vector_lanes
 from ..operand import Operand
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 MOST_TAPS = 64  # weights that a work-item keeps; longer sums are formulas
 GPU_GROUP = 256
 WORTH = 4096  # [elements] that are worth a work-item of a CPU
+# Sizes that may be arguments.
+FREE = frozenset(("N", "M", "A", "B", "C", "TAPS", "PA", "PB", "PC", "BATCH", "FROM", "COUNT", "WIDTH", "CHUNK"))
 
 
 class Resampling(NamedTuple):
@@ -41,7 +44,8 @@ class Resampling(NamedTuple):
         return {"RULE": {"corners": "LINEAR"}.get(self.rule, self.rule.upper()), "BACK": int(self.adjoint),
                 "X": "g" if self.adjoint else "x", "N": self.n, "M": self.m, "A": f"({a})", "B": f"({b})", "C": c,
                 "TAPS": taps, "PA": pa, "PB": f"({pb})", "PC": pc, "BATCH": self.batch,
-                "FROM": self.m if self.adjoint else self.n, "COUNT": self.domain[1], "WIDTH": self.width}
+                "FROM": self.m if self.adjoint else self.n, "COUNT": self.domain[1], "WIDTH": self.width,
+                **({"MOST_TAPS": MOST_TAPS} if varies(taps) else {})}
 
 
 def resampling(adjoint: bool, operands: Sequence[Operand], *, rule: str, n: int, m: int) -> Resampling | Refusal:
@@ -62,8 +66,8 @@ def _stage(p: Resampling, device: Device) -> Stage:
     gpu, elements = device.is_gpu, prod(p.domain)
     defines = {**p.macros, "GPU": int(gpu)}
     if gpu:
-        return Stage("resample", defines, (up(elements, GPU_GROUP),), (GPU_GROUP,), domain=p.domain)
+        return Stage("resample", defines, (up(elements, GPU_GROUP),), (GPU_GROUP,), domain=p.domain, free=FREE)
     lanes = vector_lanes(device, p.dtype)
-    lanes = lanes if p.width >= lanes else 1
+    lanes = lanes if typical(p.width) >= lanes else 1
     chunk, items = dealt(device, p.batch * p.domain[1] if lanes > 1 else p.batch, elements, WORTH)
-    return Stage("resample", {**defines, "CHUNK": chunk}, (items,), (1,), domain=p.domain, lanes=lanes)
+    return Stage("resample", {**defines, "CHUNK": chunk}, (items,), (1,), domain=p.domain, lanes=lanes, free=FREE)

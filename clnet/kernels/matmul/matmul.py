@@ -11,11 +11,12 @@ from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING, Any
 
+from ...core.size import bounded, varies
 from ..grid import up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import CPUS_ONLY, Offer, Refusal, variant
-from .problem import Pair, Product, copies
+from .problem import FREE, Pair, Product, copies
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -33,6 +34,8 @@ SPACE: dict[str, Sequence[Any]] = {
     "scratch": (512 << 10, 1280 << 10)}
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
+# Sizes that may be arguments; of those along columns the kernel has to know.
+FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES"}, FREE | {"IC", "JC"}
 COPY_I = 32  # lines of a work-item of TURN that copies
 
 
@@ -45,11 +48,11 @@ def dot(p: Product, device: Device) -> Offer | Refusal:
     t, lanes = numbers(device, "matmul cpu", p.shape_class), vector_lanes(device, p.dtype)
     if p.x_strides[1] != 1 or p.w_strides[0] != 1:
         return Refusal("an operand is not contiguous along k")
-    if min(p.m, p.n) > t["dot"]:
+    if min(p.typical.m, p.typical.n) > t["dot"]:
         return Refusal(f"more than {t['dot']} rows and columns")
     if lanes == 1 or p.narrow:
         return Refusal("one lane, or 16 bits, which are widened when they are packed")
-    return Offer(lambda: _stages(p, device, lanes, _dot(lanes, device.compute_units, p.batch, p.m, p.n, p.k)))
+    return Offer(lambda: _stages(p, device, lanes, _dot(lanes, device.compute_units, p)))
 
 
 @variant("matmul", cl="matmul.cl", serves="CPUs, all other products", rank=1)  # where both could, dot takes a third
@@ -59,16 +62,38 @@ def panel(p: Product, device: Device) -> Offer | Refusal:
         return CPUS_ONLY
     table = tuple(sorted(numbers(device, "matmul cpu", p.shape_class).items()))
     lanes = vector_lanes(device, p.dtype)
-    return Offer(lambda: _stages(p, device, lanes, _cpu(lanes, device.compute_units, p.batch, p.m, p.n, p.k,
-                                                        p.x_strides, p.w_strides, p.size, table, p.narrow)))
+    if p.varies:
+        return Offer(lambda: _stages(p, device, lanes, _free(p, device, lanes, table)))
+    return Offer(lambda: _stages(p, device, lanes, _cpu(lanes, device.compute_units, *p.typical, p.size, table,
+                                                        p.narrow)))
+
+
+def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
+    """The plan of a class of sizes. What varies alone is rows."""
+    swap = int(not varies(p.m) and varies(p.n))
+    plan = _cpu(lanes, device.compute_units, *p.typical, p.size, tuple(sorted((dict(table) | {"swap": swap}).items())),
+                p.narrow)
+    rows, cols = (p.n, p.m) if swap else (p.m, p.n)
+    own = dict(plan["defines"])
+    if not bounded(p.k) and own["KC"] >= p.typical.k:
+        own["KC"] = dict(table)["depth"]
+    own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or own["KC"] < p.typical.k)}
+    if varies(cols):
+        own |= {"FREE_COLS": 1, "COLS_PACKED": 1}
+    if varies(rows):
+        own["IC"] = up(own["IC"], own["MR"])
+    if varies(p.k) and "PITCH" in own:
+        own["PITCH"] = up(p.k, lanes) + lanes
+    return dict(defines=own, grid=(ceil(rows / own["IC"]), ceil(cols / own["JC"]), p.batch))
 
 
 def _stages(p: Product, device: Device, lanes: int, plan: Plan) -> list[Stage]:
     """The product, after a stage that copies the rows' operand with k along lines, if the plan has it so."""
     defines = {**p.defines, "USE_FMA": int(device.has_fma), **plan["defines"]}
     turn, scratch = _turn(p, defines, lanes) if "PITCH" in defines else ([], {})
+    free = FREE_DOT if plan["defines"]["VARIANT"] == "DOT" else FREE_PANEL
     return [*turn, Stage("matmul", defines, plan["grid"], (1, 1, 1), domain=(p.batch, p.m, p.n), lanes=lanes,
-                         scratch=scratch, note=p.note)]
+                         scratch=scratch, note=p.note, free=free)]
 
 
 def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage], dict[str, int]]:
@@ -78,7 +103,8 @@ def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage],
     i, k = (COPY_I, p.k) if stride == 1 else (TURN_I, TURN_K)
     own = {**defines, "VARIANT": "TURN", "TURN_I": i, "TURN_K": k}
     grid = ceil(rows / i), ceil(p.k / k), held
-    return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False)], scratch
+    return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False,
+                  free=FREE_PANEL)], scratch
 
 
 @lru_cache(4096)
@@ -188,15 +214,16 @@ def _split(panels: int, row_tiles: int, panels_most: int, rows_most: int, items:
     return best[2:]
 
 
-def _dot(lanes: int, cores: int, batch: int, m: int, n: int, k: int) -> Plan:
+def _dot(lanes: int, cores: int, p: Product) -> Plan:
     """Both contiguous along k: near-square tiles of VW sums;
     the longer side is cut into one piece a core, or four if long.
     """
-    dm = 1
-    while dm * 2 <= lanes and (dm < m and (dm * dm < lanes or dm * 2 > n * 2)):
+    batch, m, n = p.batch, p.m, p.n
+    near, dm = p.typical, 1
+    while dm * 2 <= lanes and (dm < near.m and (dm * dm < lanes or dm * 2 > near.n * 2)):
         dm *= 2
     dn = lanes // dm
-    pieces = cores * (4 if m * n * k > 4e6 else 1)
-    ic, jc = (m, up(ceil(n / pieces), dn)) if n >= m else (up(ceil(m / pieces), dm), n)
+    pieces = cores * (4 if near.m * near.n * near.k > 4e6 else 1)
+    ic, jc = (m, up(ceil(n / pieces), dn)) if near.n >= near.m else (up(ceil(m / pieces), dm), n)
     defines = dict(VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
     return dict(defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch))

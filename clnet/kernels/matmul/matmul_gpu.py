@@ -12,17 +12,21 @@ from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..grid import up
+from ...core.size import divides, varies
+from ..grid import in_parts, up
 from ..operand import Operand
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import GPUS_ONLY, Offer, Refusal, variant
-from .problem import Product, copies
+from .problem import FREE, Product, copies, multiples
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 FILE = "matmul_gpu.cl"
+# Of the kernels of products on all GPUs: they share the stage that sums parts, which is given what the product was.
+FREE_GPU = FREE | {"BATCH", "K_PART", "PARTIAL", "RESULT", "RESULT_V", "X_FROM", "W_FROM", "X_COPIES", "W_COPIES",
+                   "X_COPY_STRIDE", "W_COPY_STRIDE"}
 Tile = tuple[Any, ...]
 
 
@@ -47,10 +51,28 @@ def tiles(p: Product, device: Device) -> Offer | Refusal:
     if not device.is_gpu:
         return GPUS_ONLY
     table = numbers(device, "matmul gpu", p.shape_class)
-    if min(p.m, p.n) <= table["thin"]:
+    batch, m, n, k, *_ = p.typical
+    if min(m, n) <= table["thin"]:
         return Refusal(f"no more than {table['thin']} rows or columns")
-    plan = _planned(table, limits(device, p), p.batch, p.m, p.n, p.k, *_forms(p), p.size)
-    return Offer(lambda: planned_stages(p, device, plan), plan.time)
+    plan = _planned(table, limits(device, p), batch, m, n, k, *_forms(p), p.size)
+    return Offer(lambda: planned_stages(p, device, _own(plan, p.m, p.n, p.k)), plan.time)
+
+
+def _own(plan: Plan, m: int, n: int, k: int) -> Plan:
+    """The plan of a class of sizes, with the numbers of a product."""
+    if not varies(m, n, k):
+        return plan
+    bm, bn, bk = (plan.defines[name] for name in ("BM", "BN", "BK"))
+    own = plan._replace(defines=plan.defines | {"DIRECT": int(divides(4, n))}, groups=ceil(m / bm) * ceil(n / bn))
+    return cut(own, k, bk)
+
+
+def cut(plan: Plan, k: int, depth: int) -> Plan:
+    """The plan with its parts of a K that varies, in whole blocks of `depth`."""
+    if not varies(k):
+        return plan
+    split, blocks = in_parts(-(-k // depth), plan.split)
+    return plan._replace(split=split, part=blocks * depth)
 
 
 def limits(device: Device, p: Product) -> tuple[int, int, int, bool]:
@@ -73,7 +95,7 @@ def planned_stages(p: Product, device: Device, plan: Plan) -> list[Stage]:
     results, scratch = p.batch * p.m * p.n, dict[str, int]()
     if plan.split > 1:
         scratch["partial"] = plan.split * results * p.size
-    common = _common(device, p.defines, plan, p.batch, partial_sums(results), scratch)
+    common = _common(device, {**p.defines, **p.multiples}, plan, p.batch, partial_sums(results), scratch)
     turns = [_turn(common, p, i, scratch) for i, turn in enumerate(plan.turn) if turn]
     main = _main(common, plan, p.batch, (p.batch, p.m, p.n), scratch, plan.split == 1, p.note)
     return [*turns, main, *([sum_stage(common, p, scratch, p.note)] if plan.split > 1 else [])]
@@ -82,7 +104,7 @@ def planned_stages(p: Product, device: Device, plan: Plan) -> list[Stage]:
 def sum_stage(common: dict[str, Any], p: Product, scratch: dict[str, int], note: str = "") -> Stage:
     """The stage that adds the parts of a product whose K is cut."""
     return Stage("matmul_sum", {**common, "VARIANT": "SUM"}, (ceil(p.batch * p.m * p.n / 1024) * 256,), (256,),
-                 domain=(p.batch, p.m, p.n), scratch=scratch, file=FILE, note=note)
+                 domain=(p.batch, p.m, p.n), scratch=scratch, file=FILE, note=note, free=FREE_GPU)
 
 
 def stored(device: Device, batch: int, m: int, n: int, k: int) -> Plan | None:
@@ -107,6 +129,7 @@ def stored_stage(device: Device, plan: Plan, batch: int, m: int, n: int, k: int,
     defines = {"M": m, "N": n, "K": k, "X_M": 1, "X_K": lines[0], "W_K": lines[1], "W_N": 1, "X_TURNED": 1,
                "W_TURNED": 1, "X_BATCH(b)": f"((size_t)(b) * {k * lines[0]})",
                "W_BATCH(b)": f"((size_t)(b) * {k * lines[1]})"}
+    defines, plan = defines | multiples(defines), _own(plan, m, n, k)
     return _main(_common(device, defines, plan, batch, sums, scratch), plan, batch, (), scratch, False)
 
 
@@ -143,7 +166,7 @@ def _main(common: dict[str, Any], plan: Plan, batch: int, domain: tuple[int, ...
           final: bool, note: str = "") -> Stage:
     grid = plan.groups * plan.items, 1, batch * plan.split
     return Stage("matmul", common, grid, (plan.items, 1, 1), domain=domain, lanes=4, scratch=scratch, final=final,
-                 file=plan.file, stepped=bool(common.get("DIRECT")), note=note)
+                 file=plan.file, stepped=bool(common.get("DIRECT")), note=note, free=FREE_GPU)
 
 
 def _turn(common: dict[str, Any], p: Product, i: int, scratch: dict[str, int]) -> Stage:
@@ -152,7 +175,8 @@ def _turn(common: dict[str, Any], p: Product, i: int, scratch: dict[str, int]) -
     padded, name = up(rows, 4), ("turned_x", "turned_w")[i]
     scratch[name] = held * k * padded * size
     stage = Stage("matmul_turn", {**common, "VARIANT": "TURN", "TURN_W": i},
-                  (ceil(rows / 32) * 256, ceil(k / 32), held), (256, 1, 1), scratch=scratch, final=False, file=FILE)
+                  (ceil(rows / 32) * 256, ceil(k / 32), held), (256, 1, 1), scratch=scratch, final=False, file=FILE,
+                  free=FREE_GPU)
     strides = {"X_M": 1, "X_K": padded, "X_TURNED": 1} if i == 0 else {"W_N": 1, "W_K": padded, "W_TURNED": 1}
     wide = {("X_WIDE", "W_WIDE")[i]: 4 if size == 4 else 1}
     offset = f"((size_t)(b) * {k * padded})" if held > 1 else "0"
@@ -168,7 +192,7 @@ def wide(operand: Operand, size: int) -> bool:
         return False
     lines = [s for n, s in zip(operand.shape, operand.strides, strict=True) if n > 1 and s != 1]
     along = [n for n, s in zip(operand.shape, operand.strides, strict=True) if s == 1 and n > 1]
-    return len(along) == 1 and along[0] % 4 == 0 and all(s % 4 == 0 for s in lines)
+    return len(along) == 1 and divides(4, along[0]) and all(divides(4, s) for s in lines)
 
 
 @lru_cache(4096)

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from ..grid import up
+from ...core.size import typical
+from ..grid import in_parts, up
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Offer, Refusal, variant
-from .matmul_gpu import sum_stage
+from .matmul_gpu import FREE_GPU, sum_stage
 from .matmul_wgmma import ELEMENTS, result_macros, tensor_stage, unsuited
 from .problem import Product, copies
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 FILE = "matmul_mma.cl"
+FREE_ROUND = FREE_GPU | {"LENGTH", "PADDED", "LINE_STRIDE", "ELEMENT_STRIDE"}
 
 
 @variant("matmul", cl=FILE, rank=2,
@@ -35,23 +37,22 @@ def mma(p: Product, device: Device) -> Offer | Refusal:
         return refusal
     if p.arithmetic not in t:
         return Refusal(f"no {p.arithmetic}")
-    found = _fastest(t, device, p.arithmetic, p.batch, p.m, p.n, p.k)
+    batch, m, n, k, *_ = p.typical
+    found = _fastest(t, device, p.arithmetic, batch, m, n, k)
     if found is None:
         return Refusal("too little local memory for its tiles")
     time, tile, split = found
     rounding = not p.narrow and p.arithmetic != "tf32"
-    lines = p.m * copies(p.x, p.batch) + p.n * copies(p.w, p.batch)
-    time += rounding * (2 * t["launch"] + lines * p.k * 6 / t["bytes"])
+    lines = m * typical(copies(p.x, p.batch)) + n * typical(copies(p.w, p.batch))
+    time += rounding * (2 * t["launch"] + lines * k * 6 / t["bytes"])
     return Offer(lambda: _stages(p, device, tile, split, t["stripe"], rounding), time / t["rival"])
 
 
 def _stages(p: Product, device: Device, tile: tuple[Any, ...], split: int, stripe: int, rounding: bool) -> list[Stage]:
     """Rounding of float32 operands to 16 bits, the product, the sum of its parts, where K is cut."""
     bm, bn, in_flight, _ = tile
-    blocks = ceil(p.k / ELEMENTS[p.arithmetic])
-    part = ceil(blocks / split)
-    split = ceil(blocks / part)
-    common = {**p.defines, "BATCH": p.batch, "PRECISION": p.arithmetic.upper(), "BM": bm, "BN": bn,
+    split, part = in_parts(ceil(p.k / ELEMENTS[p.arithmetic]), split)
+    common = {**p.defines, **p.multiples, "BATCH": p.batch, "PRECISION": p.arithmetic.upper(), "BM": bm, "BN": bn,
               "STAGES": in_flight, "STRIPE": stripe, "SPLIT": split, "K_PART": part,
               "USE_FMA": int(device.has_fma), "X_FROM": "(x + X_BATCH(batch))", "W_FROM": "(w + W_BATCH(batch))",
               **result_macros(p.batch, p.m, p.n, split)}
@@ -73,7 +74,7 @@ def _round(common: dict[str, Any], scratch: dict[str, int], i: int, held: int) -
     scratch[name] = held * lines * padded * 2
     lengths = {"ROUND_W": i, "LENGTH": length, "PADDED": padded, "LINE_STRIDE": stride, "ELEMENT_STRIDE": step}
     stage = Stage("matmul_round", {**common, "VARIANT": "ROUND", **lengths}, (lines * 64, 1, held), (64, 1, 1),
-                  scratch=scratch, final=False, file=FILE)
+                  scratch=scratch, final=False, file=FILE, free=FREE_ROUND)
     offset = f"(size_t)(batch) * {lines * padded}" if held > 1 else "0"
     common.update({f"{letter}_FROM": f"((__global const ushort*){name} + {offset})", f"{letter}_EVEN": 1,
                    f"{letter}_{axis}": 1 if across else padded, f"{letter}_K": padded if across else 1})

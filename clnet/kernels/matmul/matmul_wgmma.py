@@ -13,11 +13,13 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from ...core.size import divides, typical
+from ..grid import gpu_lanes, in_parts
 from ..operand import Operand
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Offer, Refusal, variant
-from .matmul_gpu import sum_stage
+from .matmul_gpu import FREE_GPU, sum_stage
 from .problem import NARROW, Product, copies
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def unsuited(p: Product, least: int) -> Refusal | None:
         return Refusal("IEEE float32 was asked for; clnet.precision(\"tf32\") and others ask for tensor cores")
     if p.dtype == "float64":
         return Refusal("float64")
-    if min(p.m, p.n, p.k) < least and not p.narrow:
+    if min(p.typical.m, p.typical.n, p.typical.k) < least and not p.narrow:
         return Refusal(f"fewer than {least} rows, columns or steps along k")
     return None
 
@@ -49,7 +51,7 @@ def wgmma(p: Product, device: Device) -> Offer | Refusal:
     if refusal := unsuited(p, t["least"]):
         return refusal
     plan = _Plan(t, p, device)
-    if plan.largest > device.max_alloc // 4:
+    if any(nbytes > device.max_alloc // 4 for nbytes in plan.packed.values()):
         return Refusal("packed operands would take more than a quarter of the largest buffer")
     return Offer(plan.stages, plan.time)
 
@@ -61,27 +63,27 @@ class _Plan:
         self.p, self.t, self.fma, terms = p, t, int(device.has_fma), 2 if p.arithmetic == "fp32x3" else 1
         self.direct = [int(_direct(o, p.batch)) for o in p.operands]
         self.held = [copies(o, p.batch) for o in p.operands]
+        batch, m, n, k, *_ = p.typical
+        time, self.bn, self.in_flight, self.split = _fastest(t, p.arithmetic, device.compute_units, batch, m, n, k)
         self.blocks = ceil(p.k / ELEMENTS[p.arithmetic])
-        time, self.bn, self.in_flight, self.split = _fastest(t, p.arithmetic, device.compute_units, p.batch, p.m, p.n,
-                                                             p.k)
         tiles = ceil(p.m / 128), ceil(p.n / self.bn) * (self.bn // 128)
         self.count = [c * tile * self.blocks * (not d)
                       for c, tile, d in zip(self.held, tiles, self.direct, strict=True)]
-        self.groups = min(tiles[0] * ceil(p.n / self.bn) * p.batch * self.split, device.compute_units)
+        self.groups = min(typical(tiles[0] * ceil(p.n / self.bn) * p.batch) * self.split, device.compute_units)
         self.packed = {name: c * PACKED * terms
-                       for name, c in zip(("packed_x", "packed_w"), self.count, strict=True) if c}
-        self.largest = max(self.packed.values(), default=0)
-        read = (p.m * self.held[0] + p.n * self.held[1]) * p.k * (2 if p.narrow else 4)
-        self.time = time + t["launch"] * any(self.count) + (sum(self.packed.values()) + read) / t["bytes"]
+                       for name, c in zip(("packed_x", "packed_w"), self.count, strict=True) if typical(c)}
+        read = typical((p.m * self.held[0] + p.n * self.held[1]) * p.k) * (2 if p.narrow else 4)
+        packed = sum(map(typical, self.packed.values()))
+        self.time = time + t["launch"] * bool(self.packed) + (packed + read) / t["bytes"]
 
     def defines(self) -> dict[str, Any]:
-        p, part = self.p, ceil(self.blocks / self.split)
-        return {**p.defines, "BATCH": p.batch, "PRECISION": p.arithmetic.upper(), "NARROW": int(p.narrow),
-                "BN": self.bn, "STAGES": self.in_flight, "PROMOTE": self.t["promote"], "STRIPE": self.t["stripe"],
-                "GROUPS": self.groups, "X_COPIES": self.held[0], "W_COPIES": self.held[1], "X_BATCH_EVEN": _even(p.x),
-                "W_BATCH_EVEN": _even(p.w), "X_DIRECT": self.direct[0], "W_DIRECT": self.direct[1],
-                "X_COPY_STRIDE": _copy_stride(p.x), "W_COPY_STRIDE": _copy_stride(p.w),
-                "SPLIT": ceil(self.blocks / part), "K_PART": part, "USE_FMA": self.fma}
+        p, (split, part) = self.p, in_parts(self.blocks, self.split)
+        return {**p.defines, **p.multiples, "BATCH": p.batch, "PRECISION": p.arithmetic.upper(),
+                "NARROW": int(p.narrow), "BN": self.bn, "STAGES": self.in_flight, "PROMOTE": self.t["promote"],
+                "STRIPE": self.t["stripe"], "GROUPS": self.groups, "X_COPIES": self.held[0], "W_COPIES": self.held[1],
+                "X_BATCH_EVEN": _even(p.x), "W_BATCH_EVEN": _even(p.w), "X_DIRECT": self.direct[0],
+                "W_DIRECT": self.direct[1], "X_COPY_STRIDE": _copy_stride(p.x), "W_COPY_STRIDE": _copy_stride(p.w),
+                "SPLIT": split, "K_PART": part, "USE_FMA": self.fma}
 
     def stages(self) -> list[Stage]:
         """Packing, where an operand needs it; the product; the sum of its parts, where K is cut."""
@@ -94,17 +96,18 @@ class _Plan:
         split = common["SPLIT"]
         common |= result_macros(p.batch, p.m, p.n, split)
         pack = Stage("matmul_pack", {**common, "VARIANT": "PACK"}, (sum(self.count) * 256, 1, 1), (256, 1, 1),
-                     scratch=scratch, final=False, file=FILE)
+                     scratch=scratch, final=False, file=FILE, free=FREE_GPU)
         main = tensor_stage(common, p, (self.groups * 288, 1, 1), 288, scratch, FILE)
-        return [*([pack] if any(self.count) else []), main, *([sum_stage(common, p, scratch)] if split > 1 else [])]
+        return [*([pack] if self.packed else []), main, *([sum_stage(common, p, scratch)] if split > 1 else [])]
 
 
 def tensor_stage(common: dict[str, Any], p: Product, grid: tuple[int, ...], items: int, scratch: dict[str, int],
                  file: str) -> Stage:
     """The stage that multiplies on tensor cores."""
-    lanes = 4 if p.n % 4 == 0 else 1
+    lanes = gpu_lanes(p.n)
     return Stage("matmul", common, grid, (items, 1, 1), domain=(p.batch, p.m, p.n), lanes=lanes, scratch=scratch,
-                 final=common["SPLIT"] == 1, file=file, stepped=lanes > 1, note=f"{p.arithmetic} on tensor cores")
+                 final=common["SPLIT"] == 1, file=file, stepped=lanes > 1, note=f"{p.arithmetic} on tensor cores",
+                 free=FREE_GPU)
 
 
 def result_macros(batch: int, m: int, n: int, split: int) -> dict[str, str]:
@@ -135,10 +138,10 @@ def _direct(operand: Operand, batch: int) -> bool:
     at multiples of 16 bytes.
     """
     *lead, rows, columns = operand.strides
-    if operand.dtype not in NARROW or not (columns == 1 or rows == 1) or max(rows, columns) % 8:
+    if operand.dtype not in NARROW or not (columns == 1 or rows == 1) or not divides(8, max(rows, columns)):
         return False
     pairs = [(n, s) for n, s in zip(operand.shape[:-2], lead, strict=True) if n > 1]
-    even = all(a[1] == b[0] * b[1] for a, b in pairwise(pairs)) and all(s > 0 and s % 8 == 0 for _, s in pairs)
+    even = all(a[1] == b[0] * b[1] for a, b in pairwise(pairs)) and all(s > 0 and divides(8, s) for _, s in pairs)
     return copies(operand, batch) == 1 or (even and math.prod(operand.shape[:-2]) == batch)
 
 
@@ -150,7 +153,7 @@ def _copy_stride(operand: Operand) -> int:
 
 def _even(operand: Operand) -> int:
     """Whether the matrices of a batch begin at multiples of 16 bytes from each other."""
-    return int(all(s % 8 == 0 for n, s in zip(operand.shape[:-2], operand.strides[:-2], strict=True) if n > 1))
+    return int(all(divides(8, s) for n, s in zip(operand.shape[:-2], operand.strides[:-2], strict=True) if n > 1))
 
 
 def _time(t: Mapping[str, Any], rate: float, bn: int, units: int, batch: int, m: int, n: int, blocks: int,

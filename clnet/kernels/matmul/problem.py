@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from ...core.size import common_divisor, typical, varies
+from ...core.spec import broadcast_shapes
 from ...engine.compile.index import Flat, const, var
 from ..operand import Operand
 from ..variant import Refusal
@@ -19,6 +19,19 @@ from ..variant import Refusal
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}
 NARROW = {"bfloat16": "bf16", "float16": "fp16"}  # the arithmetic of tensor cores that is exact for products of these
 Pair = tuple[int, int]
+# Macros of every kernel of products that may be numbers known at the launch alone.
+FREE = frozenset(("M", "N", "K", "X_M", "X_K", "W_K", "W_N", "X_BATCH", "W_BATCH"))
+
+
+class Typical(NamedTuple):
+    """A product's numbers, with one for the class of sizes in place of each that varies."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    x_strides: Pair
+    w_strides: Pair
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,19 @@ class Product:
         return self.w.strides[-2:]  # type: ignore[return-value]
 
     @property
+    def varies(self) -> bool:
+        """Whether it serves more than one shape."""
+        return varies(self.batch, self.m, self.n, self.k, *self.x_strides, *self.w_strides)
+
+    @property
+    def typical(self) -> Typical:
+        """The numbers to choose by."""
+        xs, ws = (tuple(typical(s) + varies(s) for s in pair) for pair in (self.x_strides, self.w_strides))
+        return Typical(typical(self.batch), typical(self.m), typical(self.n), typical(self.k), xs, ws)
+
+    @property
     def shape_class(self) -> str:
-        return shape_class(self.batch, self.m, self.n, self.k, self.x_strides, self.w_strides)
+        return shape_class(*self.typical)
 
     @cached_property
     def defines(self) -> dict[str, Any]:
@@ -81,13 +105,24 @@ class Product:
                 "W_K": self.w_strides[0], "W_N": self.w_strides[1], "X_BATCH(b)": _batch_offset(self.lead, self.x),
                 "W_BATCH(b)": _batch_offset(self.lead, self.w)}
 
+    @property
+    def multiples(self) -> dict[str, int]:
+        """Macros for sizes and strides that vary: what they are multiples of, for all shapes."""
+        return multiples(self.defines)
+
+
+def multiples(defines: dict[str, Any]) -> dict[str, int]:
+    """The same of the macros of any product."""
+    names = ("M", "N", "K", "X_M", "X_K", "W_K", "W_N")
+    return {f"{name}_OF": common_divisor(defines[name]) for name in names if varies(defines[name])}
+
 
 def product(operands: Sequence[Operand], *, precision: str = "fp32") -> Product | Refusal:
     """The product of two operands (…, m, k) and (…, k, n)."""
     x, w = operands
     if x.dtype != w.dtype:
         return Refusal("operands of different dtypes")
-    return Product(x, w, np.broadcast_shapes(x.shape[:-2], w.shape[:-2]), precision)
+    return Product(x, w, broadcast_shapes("matmul", x.shape[:-2], w.shape[:-2]), precision)
 
 
 def shape_class(batch: int, m: int, n: int, k: int, x_strides: Sequence[int], w_strides: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.size import larger, typical, varies
 from ...core.spec import is_float
 from ...engine.compile.c_types import STORAGE
 from ..grid import PER_CORE, dealt, gpu_lanes, item_count, up, vector_lanes
@@ -24,6 +25,8 @@ GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
 RANK_LINES = 8  # work-items that share the count of one edge or row
 GATHERED, SUMMED = 4096, 8192  # [elements] that are worth a work-item of a CPU
+FREE = frozenset(("BATCH", "ROWS", "EDGES", "WIDTH", "CHUNK"))
+CLASS_BITS = (8, 11, ONE_PASS_BITS, 22, 31)  # where classes of numbers of rows end that vary
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class Edges:
     dtype: str
 
     def macros(self, device: Device) -> dict[str, Any]:
-        small = self.batch * max(self.rows, self.edges) * self.width < 1 << 32
+        sizes = self.batch, self.rows, self.edges, self.width
+        known = device.is_gpu or not varies(*sizes)  # a CPU divides 64 bits as fast
+        small = known and self.batch * larger(self.rows, self.edges) * self.width < 1 << 32
         return {"BATCH": self.batch, "ROWS": self.rows, "EDGES": self.edges, "WIDTH": self.width,
                 "GPU": int(device.is_gpu), "ITEM": "uint" if small else "size_t"}
 
@@ -46,7 +51,7 @@ class Edges:
         if device.is_gpu:
             return gpu_lanes(self.width)
         lanes = vector_lanes(device, self.dtype)
-        return lanes if self.width >= lanes else 1
+        return lanes if typical(self.width) >= lanes else 1
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,9 @@ def _gather_stage(p: Gather, device: Device) -> Stage:
     domain, total, lanes = (p.batch, p.edges, p.width), p.batch * p.edges, p.lanes(device)
     if device.is_gpu:
         return Stage("gather", defines, (up(total * p.width // lanes, GPU_GROUP),), (GPU_GROUP,), domain=domain,
-                     lanes=lanes, stepped=True)
+                     lanes=lanes, stepped=True, free=FREE)
     chunk, items = dealt(device, total, total * p.width, GATHERED)
-    return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=domain, lanes=lanes)
+    return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=domain, lanes=lanes, free=FREE)
 
 
 @variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row")
@@ -102,19 +107,21 @@ def _scatter_stages(p: Scatter, device: Device) -> list[Stage]:
         grid = (up(p.batch * p.rows * p.width // lanes, GPU_GROUP),)
     else:
         items = item_count(device, p.rows, (p.rows + p.edges) * p.width * p.batch, SUMMED)
-        columns = max(1, min(p.width // (16 * lanes), device.compute_units * PER_CORE // items))
+        columns = max(1, min(typical(p.width) // (16 * lanes), device.compute_units * PER_CORE // items))
         chunk = up(-(-p.width // columns), lanes)
         grid = (items, -(-p.width // chunk))
         defines |= {"ITEMS": items, "CHUNK": chunk}
     return [*stages, Stage("segments", defines, grid, (GPU_GROUP,) if gpu else (1, 1),
-                           domain=(p.batch, p.rows, p.width), lanes=lanes, scratch=stages[-1].scratch, stepped=gpu)]
+                           domain=(p.batch, p.rows, p.width), lanes=lanes, scratch=stages[-1].scratch, stepped=gpu,
+                           free=FREE)]
 
 
 def sort_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
     """(stages of the stable sort of edges by row, the scratch that holds the order)."""
-    few = p.edges * (p.edges + p.rows) <= RANKS * device.compute_units and (p.rows + 1) * p.edges < 1 << 32
-    if device.is_gpu and few and device.max_work_group >= 32:
-        return [_rank_stage(p, device)], "order0"
+    if device.is_gpu and device.max_work_group >= 32:
+        few = p.edges * (p.edges + p.rows) <= RANKS * device.compute_units and (p.rows + 1) * p.edges < 1 << 32
+        if few:
+            return [_rank_stage(p, device)], "order0"
     return _digit_stages(p, device)
 
 
@@ -122,32 +129,38 @@ def _rank_stage(p: Edges, device: Device) -> Stage:
     lines = 1 << min(RANK_LINES, device.max_work_group // 32).bit_length() - 1
     defines = {**p.macros(device), "STAGE": "RANK", "LINES": lines, "TO": "order0"}
     return Stage("ranks", defines, (up(p.edges + p.rows + 1, 32), lines), (32, lines),
-                 scratch={"order0": 4 * p.edges, "offsets": 4 * (p.rows + 1)}, final=False)
+                 scratch={"order0": 4 * p.edges, "offsets": 4 * (p.rows + 1)}, final=False, free=FREE)
 
 
 def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
     """Count, scan and place once a digit of BITS bits; then where each row begins."""
     kind = "gpu" if device.is_gpu else "cpu"
-    parts = max(1, min(-(-p.edges // SORT_SHARE[kind]), device.compute_units * 2 if kind == "cpu" else p.edges))
-    need = p.rows.bit_length()
+    edges = typical(p.edges)
+    parts = max(1, min(-(-edges // SORT_SHARE[kind]), device.compute_units * 2 if kind == "cpu" else edges))
+    need = _bits(p.rows)
     bits = need if parts == 1 and need <= ONE_PASS_BITS else min(need, SORT_BITS[kind])
     group = GPU_GROUP if kind == "gpu" else 1
     scratch = {"counts": 4 * (1 << bits) * parts, "order0": 4 * p.edges, "order1": 4 * p.edges,
                "offsets": 4 * (p.rows + 1)}
     stages, source, target = [], "order0", "order1"
 
-    def stage(kernel: str, grid: int, **defines: str | int) -> Stage:
+    def stage(kernel: str, grid: int, **defines: Any) -> Stage:
         return Stage(kernel, {**p.macros(device), **defines}, (up(grid, group),), (group,), scratch=scratch,
-                     final=False)
+                     final=False, free=FREE)
 
     for n, shift in enumerate(range(0, need, bits)):
         source, target = target, source
-        digit: dict[str, str | int] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
+        digit: dict[str, Any] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
                                            FIRST=int(n == 0), FROM=source, TO=target)
         stages += [stage("sort", parts, **digit, STAGE="COUNT"),
                    stage("scan", group, **digit, STAGE="SCAN", GROUP=group),
                    stage("sort", parts, **digit, STAGE="PLACE")]
-    items = p.rows + 1 if kind == "gpu" else max(1, min(device.compute_units, p.rows // 4096))
+    items = p.rows + 1 if kind == "gpu" else max(1, min(device.compute_units, typical(p.rows) // 4096))
     chunk = -(-(p.rows + 1) // items)
     stages.append(stage("bounds", -(-(p.rows + 1) // chunk), STAGE="BOUNDS", CHUNK=chunk, FROM=target))
     return stages, target
+
+
+def _bits(rows: int) -> int:
+    """Bits of the numbers 0 .. rows; of rows that vary, those of the most of their class."""
+    return next((bits for bits in CLASS_BITS if rows < 1 << bits), 32) if varies(rows) else rows.bit_length()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.size import bounded, typical, varies
 from ..grid import dealt, fitting, up
 from ..stage import Stage
 from ..variant import CPUS_ONLY, Answer, Offer, Refusal, variant
-from .problem import FEW_AND_WIDE, Columns, Rows
+from .problem import FEW_AND_WIDE, WIDE, Columns, Rows
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
+FREE = frozenset(("ROWS", "N", "CHUNK", "ITEMS"))
 WORTH = 2048  # [elements] that are worth a work-item of their own
 # rows whose gradients of parameters a work-item adds: with more, one loses digits against the sum
 LONGEST = 256
@@ -28,9 +30,15 @@ def on_cores(p: Rows, device: Device) -> Answer:
 
 def _row_stage(p: Rows, device: Device) -> Stage:
     chunk, items = dealt(device, p.rows, p.rows * p.n, WORTH)
-    defines: dict[str, Any] = {**p.macros, "CHUNK": chunk, "USE_FMA": int(device.has_fma), **dict(p.attributes)}
+    defines: dict[str, Any] = {**p.macros, **_most(p), "CHUNK": chunk, "USE_FMA": int(device.has_fma),
+                               **dict(p.attributes)}
     return Stage("rows", defines, (items,), (1,), domain=p.domain, also=p.also,
-                 lanes=fitting(device.vector_width, p.n), stepped=True)
+                 lanes=fitting(device.vector_width, typical(p.n)), stepped=True, free=FREE)
+
+
+def _most(p: Rows) -> dict[str, int]:
+    """What rows of a length that varies are not longer than."""
+    return {"N_MOST": typical(p.n) if bounded(p.n) else WIDE} if varies(p.n) else {}
 
 
 @variant("columns", cl="normalize.cl", serves="CPUs: sums of chunks of rows, then their sum")
@@ -46,14 +54,15 @@ def columns_on_cores(p: Columns, device: Device) -> Answer:
 
 def _column_stages(p: Columns, device: Device) -> list[Stage]:
     """Of the kinds GRADIENTS the first also gives the gradient of the rows."""
-    chunk = min(LONGEST, -(-p.rows // max(1, min(p.rows, device.compute_units * 2, p.rows * p.n // WORTH))))
+    rows, n = typical(p.rows), typical(p.n)
+    chunk = min(LONGEST, -(-rows // max(1, min(rows, device.compute_units * 2, rows * n // WORTH))))
     items = -(-p.rows // chunk)
-    lanes = fitting(device.vector_width, p.n)
-    columns = max(lanes, up(-(-p.n // device.compute_units), lanes))
-    defines: dict[str, Any] = {**p.macros, "COLUMNS": columns, "USE_FMA": int(device.has_fma), "CHUNK": chunk,
-                               "ITEMS": items, **dict(p.attributes)}
+    lanes = fitting(device.vector_width, n)
+    columns = max(lanes, up(-(-n // device.compute_units), lanes))
+    defines: dict[str, Any] = {**p.macros, **_most(p), "COLUMNS": columns, "USE_FMA": int(device.has_fma),
+                               "CHUNK": chunk, "ITEMS": items, **dict(p.attributes)}
     return [Stage("partial_columns", {**defines, "PART": 2}, (items,), (1,), lanes=lanes,
                   scratch=p.partial_sums(items), domain=p.domain if p.with_rows else (), final=p.with_rows,
-                  stepped=p.with_rows),
+                  stepped=p.with_rows, free=FREE),
             Stage("columns", {**defines, "PART": 3}, (-(-p.n // columns), p.outputs), (1, 1), lanes=lanes,
-                  domain=() if p.with_rows else p.sums, also=p.sums if p.with_rows else ())]
+                  domain=() if p.with_rows else p.sums, also=p.sums if p.with_rows else (), free=FREE)]

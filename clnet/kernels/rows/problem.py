@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...core.size import typical
 from ...core.spec import NARROW, is_float
 from ..operand import Operand
 from ..variant import Refusal
@@ -49,7 +50,7 @@ class Rows:
 
     def suits(self, device: Device) -> bool:
         """Whether a row may be left to one work-item or work-group."""
-        return self.n < WIDE or self.rows >= device.compute_units
+        return typical(self.n) < WIDE or typical(self.rows) >= device.compute_units
 
 
 @dataclass(frozen=True)

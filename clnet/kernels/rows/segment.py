@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...core.size import typical
 from ...core.spec import np_dtype
 from ..grid import PER_CORE, item_count, up, vector_lanes
 from ..operand import Operand
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 CHUNK = {"cpu": 1 << 14, "gpu": 1 << 12}  # [elements] that one work-item (work-group) sums
 GROUP = 256
 SPREAD_WORTH = 4096  # [elements] that are worth a work-item of a CPU
+FREE = frozenset(("N", "S", "SHARES", "PER"))
 
 
 class Pieces(NamedTuple):
@@ -50,15 +52,16 @@ def _dot_stages(p: Pieces, device: Device) -> list[Stage]:
     gpu = device.is_gpu
     chunk, group = CHUNK["gpu" if gpu else "cpu"], GROUP if gpu else 1
     shares = p.n // chunk + p.pieces
-    per = -(-shares // max(1, min(shares, PER_CORE * device.compute_units, p.n // 2048 + 1)))
-    few = -(-p.pieces // max(1, min(p.pieces // 64, device.compute_units)))
+    per = -(-shares // max(1, min(typical(shares), PER_CORE * device.compute_units, typical(p.n) // 2048 + 1)))
+    few = -(-p.pieces // max(1, min(typical(p.pieces) // 64, device.compute_units)))
     defines = dict(N=p.n, S=p.pieces, CHUNK=chunk, SHARES=shares, GROUP=group)
     scratch = {"partial": shares * np_dtype(p.dtype).itemsize}
     return [Stage("partial_sums", dict(defines, STAGE="PARTIAL", PER=per),
                   (shares * GROUP if gpu else -(-shares // per),), (group,), lanes=_lanes(p, device), scratch=scratch,
-                  final=False),
+                  final=False, free=FREE),
             Stage("finish_sums", dict(defines, STAGE="FINISH", PER=few),
-                  (p.pieces * GROUP if gpu else -(-p.pieces // few),), (group,), domain=(p.pieces,), scratch=scratch)]
+                  (p.pieces * GROUP if gpu else -(-p.pieces // few),), (group,), domain=(p.pieces,), scratch=scratch,
+                  free=FREE)]
 
 
 @variant("segment_spread", cl="segment.cl", serves="all devices")
@@ -69,10 +72,12 @@ def spread(p: Pieces, device: Device) -> Answer:
 def _spread_stage(p: Pieces, device: Device) -> Stage:
     defines = dict(N=p.n, S=p.pieces, STAGE="SPREAD")
     if device.is_gpu:
-        return Stage("spread", dict(defines, GROUP=GROUP), (up(p.n, GROUP),), (GROUP,), domain=(p.n,))
+        return Stage("spread", dict(defines, GROUP=GROUP), (up(p.n, GROUP),), (GROUP,), domain=(p.n,),
+                     free=FREE)
     lanes = _lanes(p, device)
     chunk = -(-p.n // item_count(device, p.n, p.n, SPREAD_WORTH) // lanes) * lanes
-    return Stage("spread", dict(defines, CHUNK=chunk), (-(-p.n // chunk),), (1,), domain=(p.n,), lanes=lanes)
+    return Stage("spread", dict(defines, CHUNK=chunk), (-(-p.n // chunk),), (1,), domain=(p.n,), lanes=lanes,
+                 free=FREE | {"CHUNK"})
 
 
 def _lanes(p: Pieces, device: Device) -> int:

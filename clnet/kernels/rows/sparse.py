@@ -10,11 +10,12 @@ from ..grid import dealt, item_count, up
 from ..operand import Operand
 from ..stage import Stage
 from ..variant import Answer, Offer, Refusal, variant
-from .index import GPU_GROUP, Edges, sort_stages
+from .index import FREE, GPU_GROUP, Edges, sort_stages
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
+FREE_ENTRIES = FREE | {"COLUMNS"}
 SUMMED, PLACED = 8192, 4096  # [products] that are worth a work-item of a CPU
 
 
@@ -53,11 +54,11 @@ def _product_stages(p: Entries, device: Device) -> list[Stage]:
     defines = {**p.macros(device), "STAGE": "PRODUCT", "FROM": order}
     if device.is_gpu:
         last = Stage("product", defines, (up(p.rows * p.width, GPU_GROUP),), (GPU_GROUP,), domain=domain,
-                     scratch=scratch)
+                     scratch=scratch, free=FREE_ENTRIES)
     else:
         items = item_count(device, p.rows, (p.rows + p.edges) * p.width, SUMMED)
         last = Stage("product", {**defines, "ITEMS": items, "CHUNK": p.width}, (items, 1), (1, 1), domain=domain,
-                     lanes=p.lanes(device), scratch=scratch)
+                     lanes=p.lanes(device), scratch=scratch, free=FREE_ENTRIES)
     return [*(replace(s, file="index.cl") for s in stages), last]
 
 
@@ -69,6 +70,8 @@ def places(p: Entries, device: Device) -> Answer:
 def _places_stage(p: Entries, device: Device) -> Stage:
     defines = {**p.macros(device), "STAGE": "PLACES", "CHUNK": 1}
     if device.is_gpu:
-        return Stage("places", defines, (up(p.edges, GPU_GROUP),), (GPU_GROUP,), domain=(p.edges,))
+        return Stage("places", defines, (up(p.edges, GPU_GROUP),), (GPU_GROUP,), domain=(p.edges,),
+                     free=FREE_ENTRIES)
     chunk, items = dealt(device, p.edges, p.edges * p.width, PLACED)
-    return Stage("places", {**defines, "CHUNK": chunk}, (items,), (1,), domain=(p.edges,), lanes=p.lanes(device))
+    return Stage("places", {**defines, "CHUNK": chunk}, (items,), (1,), domain=(p.edges,), lanes=p.lanes(device),
+                 free=FREE_ENTRIES)

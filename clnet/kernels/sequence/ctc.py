@@ -13,6 +13,7 @@ from ..variant import Answer, Offer, variant
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
+FREE = frozenset(("FRAMES", "BATCH", "WIDTH", "TOTAL", "CHUNK"))
 GPU_GROUP = 64  # work-items per sample; states beyond are dealt out in turn
 SCATTER_GROUP = 256
 WORTH = 4096  # [elements] of the slope that are worth a work-item of their own on a CPU
@@ -75,7 +76,7 @@ def slope(p: Alignment, device: Device) -> Answer:
 def _sample_stage(p: Alignment, device: Device, stage: str, scratch: dict[str, int]) -> Stage:
     group, final = p.group(device), stage == "VALUE"
     return Stage("ctc", {**p.macros(device), "STAGE": stage}, (p.batch * group,), (group,),
-                 domain=(p.batch,) if final else (), scratch=scratch, final=final)
+                 domain=(p.batch,) if final else (), scratch=scratch, final=final, free=FREE)
 
 
 def _slope_stages(p: Alignment, device: Device) -> list[Stage]:
@@ -88,6 +89,7 @@ def _slope_stages(p: Alignment, device: Device) -> list[Stage]:
     defines = {**p.macros(device), "STAGE": "SCATTER", "CHUNK": chunk}
     if device.is_gpu:
         return [first, Stage("scatter", defines, (up(rows * p.classes, SCATTER_GROUP),), (SCATTER_GROUP,),
-                             domain=domain, scratch=scratch)]
+                             domain=domain, scratch=scratch, free=FREE)]
     lanes = device.vector_width if p.classes >= device.vector_width else 1
-    return [first, Stage("scatter", defines, (items,), (1,), domain=domain, lanes=lanes, scratch=scratch)]
+    return [first, Stage("scatter", defines, (items,), (1,), domain=domain, lanes=lanes, scratch=scratch,
+                         free=FREE)]

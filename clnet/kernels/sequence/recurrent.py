@@ -5,13 +5,17 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ..grid import fitting, vector_lanes
+from ...core.size import typical, varies
+from ..grid import fitting, up, vector_lanes
 from ..stage import Stage
 from ..variant import CPUS_ONLY, Answer, Offer, variant
 from .problem import SIZES, Loop
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
+
+FREE = frozenset(("TIMES", "B", "ROWS"))
+TOGETHER = 64  # sequences that a work-item takes through time at once, where their number varies
 
 
 @variant("recurrence", cl="recurrent.cl", serves="CPUs: weights of up to 1 MB, which stay in a core's cache")
@@ -23,11 +27,13 @@ def in_caches(p: Loop, device: Device) -> Answer:
 
 def _stage(p: Loop, device: Device) -> Stage:
     lanes = fitting(vector_lanes(device, p.dtype), p.h)
-    each = ceil(p.batch / min(p.batch, device.compute_units))
+    each = -(-p.batch // min(typical(p.batch), device.compute_units))
     across, vectors = (SIZES[p.cell].gates, "UV") if p.forward else (1, "NV")
-    mr, n = _tile(each, ceil(p.h / lanes), across, registers=32 if lanes * p.size == 64 else 16)
+    mr, n = _tile(typical(each), ceil(p.h / lanes), across, registers=32 if lanes * p.size == 64 else 16)
     defines = {**p.macros, "ROWS": each, "MR": mr, vectors: n, "USE_FMA": int(device.has_fma)}
-    return Stage(p.kernel, defines, (ceil(p.batch / each),), (1,), domain=p.domain, lanes=lanes)
+    if varies(each):
+        defines["MOST"] = up(min(typical(each), TOGETHER), mr)
+    return Stage(p.kernel, defines, (-(-p.batch // each),), (1,), domain=p.domain, lanes=lanes, free=FREE)
 
 
 def _tile(rows: int, vectors: int, across: int, registers: int) -> tuple[int, int]:

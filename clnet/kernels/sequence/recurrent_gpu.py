@@ -7,6 +7,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from ...core.size import typical
 from ..stage import Stage
 from ..variant import GPUS_ONLY, Answer, Offer, Refusal, variant
 from .problem import Loop
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 FILE = "recurrent_gpu.cl"
 OTHERS = 36  # registers of an item that hold no weights or sums
 MOST_ROWS = 4  # sequences of a work-group
+FREE = frozenset(("B", "TIMES"))
 
 
 @variant("recurrence", cl=FILE, serves="GPUs: float32, weights of up to 1 MB")
@@ -29,7 +31,7 @@ def in_registers(p: Loop, device: Device) -> Answer:
 
 
 def _stages(p: Loop, device: Device) -> list[Stage]:
-    each = min(MOST_ROWS, ceil(p.batch / device.compute_units))
+    each = min(MOST_ROWS, ceil(typical(p.batch) / device.compute_units))
     group = min(device.max_work_group, 32 * ceil(max(p.sums, p.h) / 32))
     out, quads = ceil(p.sums / group), ceil(p.h / 4)
     free = min(255, device.registers // group) - OTHERS - 4 * each * out
@@ -41,8 +43,8 @@ def _stages(p: Loop, device: Device) -> list[Stage]:
     packs = p.forward and streamed > 0
     scratch = {"packed": 16 * streamed * p.sums} if packs else {}
     main = Stage(p.kernel, defines, (ceil(p.batch / each) * group,), (group,), domain=p.domain, scratch=scratch,
-                 file=FILE)
+                 file=FILE, free=FREE)
     if not packs:
         return [main]
     return [Stage("pack_recurrent", {**defines, "PART": 0}, (p.sums, streamed), None, scratch=scratch, final=False,
-                  file=FILE), main]
+                  file=FILE, free=FREE), main]

@@ -1,0 +1,115 @@
+"""The axes of a plan that vary: the sizes made of them, what was noted of them, and what they are for another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .polynomial import Monomial, Number, total
+from .size import COMPUTED, SIGNS, Coincidence, Size
+
+LEAST: Final = 2  # a varying axis has at least so many: 0 and 1 mean other things to shapes
+# Where classes of sizes end. A plan serves one class of each axis; a larger size than the last is typically BEYOND.
+CLASSES, BEYOND = (16, 256), 512
+RANGES = {end: f"{low}..{end}" for low, end in zip((LEAST, *(c + 1 for c in CLASSES)), CLASSES, strict=False)}
+RANGES[BEYOND] = f"{CLASSES[-1] + 1}.."
+
+class Varying:
+    """The varying axes of one plan: their values of now, all sizes made of them, and the conditions noted."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        self.atoms: list[tuple[str, Any, Any]] = []
+        self.values: list[Number] = []  # of the atoms
+        self.lows: list[float] = []
+        self.sizes: list[Size] = []
+        self.conditions: dict[tuple[str, int], bool] = {}
+        self._of: dict[Any, Any] = {}
+        self._atom_numbers: dict[Any, int] = {}
+        self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
+        ends = [next((bound for bound in CLASSES if n <= bound), BEYOND) for n in self.axes]
+        self.typical, self.bounded = Numbers(self, ends), BEYOND not in ends
+        self.ranges = [RANGES[end] for end in ends]
+
+    def _atom(self, kind: str, a: Any, b: Any, value: Number, low: float) -> int:
+        key = kind, _key(a), _key(b)
+        if key not in self._atom_numbers:
+            self._atom_numbers[key] = len(self.atoms)
+            self.atoms.append((kind, a, b))
+            self.values.append(value)
+            self.lows.append(low)
+        return self._atom_numbers[key]
+
+    def made(self, kind: str, a: Any, b: Any, value: Number, low: float) -> Size:
+        """The size that is a new atom: `kind` of a and b."""
+        return self._size({(self._atom(kind, a, b, value, low),): 1})
+
+    def _size(self, terms: dict[Monomial, int]) -> Size:
+        key = frozenset(terms.items())
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = Size(self, terms, len(self.sizes))
+            self.sizes.append(found)
+        return found
+
+    def sized(self, terms: dict[Monomial, int]) -> Any:
+        """The number that a polynomial is: a Size, or an int where nothing of it varies."""
+        terms = {m: c for m, c in terms.items() if c}
+        if not terms:
+            return 0
+        if len(terms) == 1 and () in terms:
+            return terms[()]
+        return self._size(terms)
+
+    def note(self, kind: str, size: Size) -> bool:
+        """Whether `size kind 0` holds now, noted. Raises Coincidence where a plan would serve this one number alone."""
+        held = SIGNS[kind](size.value)
+        if held and kind == "==":
+            raise Coincidence(self.behind(size))
+        self.conditions[kind, size.number] = held
+        return held
+
+    def behind(self, size: Any) -> set[int]:
+        """The axes of which a size is made."""
+        found: set[int] = set()
+        for number in {number for monomial in size.terms for number in monomial} if isinstance(size, Size) else ():
+            kind, a, b = self.atoms[number]
+            found |= {a} if kind == "axis" else self.behind(a) | self.behind(b)
+        return found
+
+    # --- for another shape
+    def at(self, axes: Sequence[int]) -> Numbers:
+        """What gives the numbers of sizes for these values of the axes."""
+        return Numbers(self, axes)
+
+    def serves(self, axes: Sequence[int]) -> bool:
+        """Whether all that was noted comes out the same."""
+        if min(axes) < LEAST:
+            return False
+        numbers = self.at(axes)
+        return all(SIGNS[kind](numbers(self.sizes[n])) is held for (kind, n), held in self.conditions.items())
+
+
+class Numbers:
+    """Sizes -> their numbers for one shape; everything else as it is."""
+
+    def __init__(self, varying: Varying, axes: Sequence[int]) -> None:
+        self._atoms: dict[int, Number] = dict(enumerate(axes))
+        self._kinds = varying.atoms
+        self._sizes: dict[int, Number] = {}
+
+    def __call__(self, size: Any) -> Any:
+        if not isinstance(size, Size):
+            return size
+        if size.number not in self._sizes:
+            self._sizes[size.number] = total(size.terms, self._atom)
+        return self._sizes[size.number]
+
+    def _atom(self, number: int) -> Number:
+        if number not in self._atoms:
+            kind, a, b = self._kinds[number]
+            self._atoms[number] = COMPUTED[kind](self(a), self(b))
+        return self._atoms[number]
+
+
+def _key(a: Any) -> Any:
+    return ("size", a.number) if isinstance(a, Size) else (type(a), a)

@@ -1,0 +1,61 @@
+"""A plan for every shape of a structure: made once with sizes in place of numbers, then read for the shape at hand."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...core.size import number
+from ...core.varying import Varying
+from .node import Graph
+from .pipeline import assembled, parts
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from ..device.devices import Device
+
+LARGEST = (1 << 31) - 1  # kernels take sizes as int
+PLANS = 128  # kept for shapes that come again
+GROWTH = 4  # what has to grow grows by this part at least, so that sizes that rise bit by bit do not move it each time
+
+
+class SizedPlan:
+    """The plan of a graph whose specs hold sizes of `varying`. Raises Unsettled where a kernel has to know one."""
+
+    def __init__(self, graph: Graph, device: Device, into: Mapping[int, int], varying: Varying) -> None:
+        self.graph, self.varying = graph, varying
+        self.code, self.memory = parts(graph, device, into)
+        self._assemble()
+        self.held = [number(s.nbytes) for s in self.memory.slots]
+        self._arguments = self.template.arguments()
+        self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def _assemble(self) -> None:
+        self.template = assembled(self.graph, self.code, self.memory)
+
+    def serves(self, axes: Sequence[int]) -> bool:
+        """Whether what was decided for the sizes of before is decided alike for these."""
+        return self.varying.serves(axes) and max(map(self.varying.at(axes), self._arguments), default=0) <= LARGEST
+
+    def at(self, axes: tuple[int, ...]) -> Plan:
+        """The plan for one shape; the arena grows where this one takes more than those before."""
+        with self._lock:
+            if axes not in self._plans:
+                self._plans[axes] = self._at(axes)
+                while len(self._plans) > PLANS:
+                    self._plans.popitem(last=False)
+            return self._plans[axes]
+
+    def _at(self, axes: tuple[int, ...]) -> Plan:
+        numbers = self.varying.at(axes)
+        sizes = [numbers(s.nbytes) for s in self.memory.slots]
+        if any(new > old for new, old in zip(sizes, self.held, strict=True)):
+            self.held = [old if new <= old else max(new, old + old // GROWTH)
+                         for new, old in zip(sizes, self.held, strict=True)]
+            self.memory.lay(self.held)
+            self._plans.clear()
+            self._assemble()
+        return self.template.at(numbers)

@@ -1,0 +1,286 @@
+"""A recorded function as a plan that is bound to buffers and runs many times: a loop over preset kernels, for one
+shape of its inputs or for many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.recording import eager
+from ..core.spec import Spec, np_dtype
+from ..core.state import Variable, capture
+from ..core.tensor import Tensor, as_tensor, placeholder, realize
+from ..core.varying import Varying
+from ..errors import ShapeError
+from .compile import graph as graphs
+from .compile.memory_map import Address
+from .compile.pipeline import compiled
+from .compile.plan import Plan
+from .compile.sized import SizedPlan
+from .device.pinned_inputs import Feed
+from .opencl import BoundPlan, DeviceArray, OpenCLEngine
+from .shapes import Axes
+
+if TYPE_CHECKING:
+    from .protocol import Engine
+
+
+class Trace:
+    """fn run once on placeholders: its outputs, and what it assigned to which variable."""
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
+        self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
+        recording = capture()
+        with eager(False), recording as before:
+            try:
+                result = fn(*self.inputs)
+                self.single = not isinstance(result, (tuple, list))
+                self.outputs = [as_tensor(t) for t in ([result] if self.single else result)]
+                self.updates = [v.tensor for v in before]
+            finally:  # also when fn raises: a variable must never be left with a recording of placeholders
+                for v, old in before.items():
+                    v._tensor = old
+        self.variables = list(before)
+        self.before = list(before.values())
+        self.read = [v for v in recording.reads.values() if v not in before]
+
+
+def settle(variables: Sequence[Variable]) -> bool:
+    """Runs what is recorded for the variables and makes them leaves; whether there was anything."""
+    loose = [v for v in variables if v.tensor.op is not None]
+    if loose:
+        realize(*loose)
+    for v in loose:
+        v.settle()
+    return bool(loose)
+
+
+class Evaluation:
+    """The recorded graph on an engine that evaluates graphs directly."""
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> None:
+        self.fn, self.engine = fn, engine
+
+    def __call__(self, *inputs: Any) -> Any:
+        with eager(False), capture() as before:
+            try:
+                result = self.fn(*(as_tensor(i) for i in inputs))
+                single = not isinstance(result, (tuple, list))
+                outputs = [as_tensor(t) for t in ([result] if single else result)]
+                self.engine.run([*outputs, *(v.tensor for v in before)])
+            except BaseException:
+                for v, old in before.items():
+                    v._tensor = old
+                raise
+        for v in before:
+            v.settle()
+        leaves = [Tensor(None, (), {}, t.spec, t.value, t.storage) if t.op is not None else t for t in outputs]
+        return leaves[0] if single else tuple(leaves)
+
+class Arena:
+    """Memory for the values between inputs and outputs, for all replays that run one after another."""
+
+    def __init__(self, engine: OpenCLEngine) -> None:
+        self.engine = engine
+        self.block: Any = None
+        self.age = 0  # how often it was moved
+
+    def hold(self, nbytes: int) -> None:
+        """Makes it as large at least."""
+        if nbytes and (self.block is None or self.block.nbytes < nbytes):
+            self.block = None  # so that it is free when the new one is asked for
+            self.block = self.engine.pool.alloc(nbytes, "step arena")
+            self.age += 1
+
+
+class Recording:
+    """fn as it was recorded and planned, for one shape of its inputs or, with axes that vary, for many. It knows no
+    buffers: each thread binds it. Raises what fn raises, and Unsettled where sizes that vary have to be known.
+    """
+
+    def __init__(self, fn: Callable[..., Any], specs: tuple[Spec, ...], engine: OpenCLEngine,
+                 varies: Axes | None = None) -> None:
+        self.specs, self.varies, traced, varying = specs, varies, specs, None
+        if varies is not None:
+            varying = Varying(varies.values(specs) or ())
+            traced = varies.sized(specs, varying)
+        self.trace = t = Trace(fn, traced)
+        if settle([*t.variables, *t.read]):
+            t = self.trace = Trace(fn, traced)
+        graph = graphs.build([*t.outputs, *t.updates], engine.known, engine.device, [*t.inputs, *t.before])
+        into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
+        self._plan: Plan | SizedPlan = (compiled(graph, engine.device, into) if varying is None
+                                        else SizedPlan(graph, engine.device, into, varying))
+        self.leaves, n = graph.leaves, len(t.inputs)
+        self.watched = [(n + k, v) for k, v in enumerate(t.variables)]
+        self.watched += [(k, v) for k, leaf in enumerate(self.leaves) for v in t.read if v.tensor is leaf]
+        self.bound: dict[int, Replay] = {}  # by thread
+
+    def __str__(self) -> str:
+        """Which inputs it serves."""
+        if self.varies is None or not isinstance(self._plan, SizedPlan):
+            return ", ".join(map(str, self.specs))
+        return self.varies.shown(self._plan.varying.ranges)
+
+    def numbers(self) -> tuple[int, int]:
+        """(launches, bytes of its arena)"""
+        plan = self._plan if isinstance(self._plan, Plan) else self._plan.template
+        return len(plan.launches), plan.arena
+
+    def serves(self, specs: tuple[Spec, ...]) -> bool:
+        """Whether inputs of these specs are among those that it was planned for, with others."""
+        if self.varies is None or not isinstance(self._plan, SizedPlan):
+            return False
+        axes = self.varies.values(specs)
+        return axes is not None and self._plan.serves(axes)
+
+    def plan(self, specs: tuple[Spec, ...]) -> Plan:
+        """The plan for inputs of these specs."""
+        if isinstance(self._plan, Plan):
+            return self._plan
+        assert self.varies is not None
+        return self._plan.at(self.varies.values(specs) or ())
+
+
+class Replay:
+    """A recording bound to one thread's kernels and buffers. State is updated in place; outputs get fresh blocks,
+    so earlier results stay valid.
+    """
+
+    def __init__(self, recording: Recording, specs: tuple[Spec, ...], engine: OpenCLEngine, arena: Arena) -> None:
+        self.engine, self.arena, self.trace = engine, arena, recording.trace
+        self.plan, self.specs = recording.plan(specs), specs
+        self.leaves, self.watched = list(recording.leaves), recording.watched
+        self.bound = BoundPlan(self.plan, engine)
+        self.blocks: list[Any] = [None] * len(specs)  # for inputs from the host, made when the first comes
+        self.feed = Feed(engine, specs) if engine.device.is_gpu else None
+        # Fresh blocks replace these at every call, so that earlier results stay valid.
+        self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
+        self.uses = self._uses()
+        self._state: list[Any] = []
+        self._bind()
+
+    def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
+        """(kind, number) of an address -> the kernel arguments that name it."""
+        uses: dict[tuple[str, int], list[tuple[Any, int]]] = {}
+        for kernel, k, address in self.bound.addresses:
+            uses.setdefault((address.kind, 0 if address.kind == "arena" else address.number), []).append((kernel, k))
+        return uses
+
+    def _bind(self) -> None:
+        """Presets all arguments. Again only when somebody gave a variable another tensor (loaded weights, say)."""
+        t, n = self.trace, len(self.blocks)
+        settle([v for _, v in self.watched])
+        for k, v in self.watched:
+            self.leaves[k] = v.tensor
+        self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
+        for v in t.variables:
+            v.tensor.value = None  # from now on the device's copy is the only true one
+        self._state = [v.tensor.storage for _, v in self.watched]
+        self._fed: list[Any] = [None] * n
+        self._set()
+
+    def _set(self) -> None:
+        """Presets the arguments that are buffers."""
+        self.arena.hold(self.plan.arena)
+        self._age = self.arena.age
+        self.bound.set_args(self._buffer)
+
+    def _buffer(self, address: Address) -> Any:
+        if address.kind == "arena":
+            return self.arena.block.buffer
+        if address.kind == "out":
+            return self._outputs[address.number].buffer
+        block = self._leaf_blocks[address.number]
+        return block.buffer if block else None  # an input that nobody has fed yet
+
+    def __call__(self, *inputs: Any) -> Any:
+        state = zip(self.watched, self._state, strict=True)
+        if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in state):
+            self._bind()
+        elif self.arena.age != self._age and self.plan.arena:
+            self._set()
+        self._feed_all(inputs)
+        for k, size in self.plan.blocks.items():
+            block = self._outputs[k] = self.engine.pool.alloc(size, "step output")
+            for kernel, arg in self.uses.get(("out", k), ()):
+                kernel.set_arg(arg, block.buffer)
+        self.engine.launch(self.bound, self._buffer)
+        if self.plan.copies:
+            self._copy_back()
+        if self.feed is not None:
+            self.feed.started()
+        for v in self.trace.variables:
+            v.renew()
+        return self._results()
+
+    def _feed_all(self, inputs: Sequence[Any]) -> None:
+        """Host arrays are uploaded into the step's buffers; tensors on this device are read where they are."""
+        from_host = {}
+        for k, x in enumerate(inputs):
+            if isinstance(x, (Tensor, Variable)):
+                self._point(k, self.engine.block(as_tensor(x)))
+            else:
+                want = self.specs[k]
+                from_host[k] = np.asarray(x, np_dtype(want.dtype), order="C")
+                if from_host[k].shape != want.shape:
+                    raise ShapeError(f"step: expected input {k} of shape {want.shape}; got {from_host[k].shape}.")
+        if self.feed is not None and from_host:
+            for k, part in self.feed.send(from_host).items():
+                self._point(k, part)
+            return
+        for k, a in from_host.items():
+            block = self.blocks[k] = self.blocks[k] or self.engine.pool.alloc(self.specs[k].nbytes, "step input")
+            self.engine.queue.upload(block.buffer, a, wait=False)
+            self._point(k, block)
+
+    def _point(self, k: int, block: Any) -> None:
+        """Kernels that read input k find it in this block."""
+        self._leaf_blocks[k] = block
+        if self._fed[k] is not block:
+            self._fed[k] = block
+            for kernel, arg in self.uses.get(("leaf", k), ()):
+                kernel.set_arg(arg, block.buffer)
+
+    def _copy_back(self) -> None:
+        """Updates that could not be written in place, because someone still needed the old value."""
+        import pyopencl as cl
+
+        for k, leaf, nbytes in self.plan.copies:
+            source = self._buffer(self.plan.outputs[k])
+            cl.enqueue_copy(self.engine.queue.commands, self._leaf_blocks[leaf].buffer, source, byte_count=nbytes)
+
+    def _results(self) -> Any:
+        t, results = self.trace, []
+        for k in range(len(t.outputs)):
+            address, spec = self.plan.outputs[k], self.plan.specs[k]
+            block = self._outputs[address.number] if address.kind == "out" else self._leaf_blocks[address.number]
+            results.append(Tensor(None, (), {}, spec, storage=DeviceArray(self.engine, block, spec)))
+        return results[0] if t.single else tuple(results)
+
+    def turn(self, plan: Plan, specs: tuple[Spec, ...]) -> None:
+        """From now on inputs are of these specs."""
+        moved, larger = self.bound.turn(plan), plan.arena > self.plan.arena
+        self.plan, self.specs = plan, specs
+        if moved or larger:
+            self._set()
+        self.blocks = [b if b is not None and b.nbytes >= s.nbytes else None
+                       for b, s in zip(self.blocks, specs, strict=True)]
+        if self.feed is not None:
+            self.feed = self.feed.fitting(specs)
+
+
+class Shaped:
+    """A recording for many shapes, at one of them, in one thread."""
+
+    def __init__(self, recording: Recording, replay: Replay, specs: tuple[Spec, ...]) -> None:
+        self.replay, self.specs = replay, specs
+        self.plan = recording.plan(specs)
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self.replay.plan is not self.plan:
+            self.replay.turn(self.plan, self.specs)
+        return self.replay(*inputs)
