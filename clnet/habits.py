@@ -91,6 +91,7 @@ LinearLR WarmupLR -> optimizers.LinearWarmup(lr=..., warmup_steps=...)
 LearningRateScheduler -> optimizers.LambdaLR(fn=...)
 lr_scheduler schedulers -> schedules are in clnet.optimizers, and given to an optimizer as lr.
 DataLoader -> train.Batches(data, size=64)
+pad_sequence pad_sequences pack_padded_sequence pad_packed_sequence -> data.Sequences(x, y)
 TensorDataset ArrayDataset -> data.from_arrays(x, y)
 train_test_split random_split -> data.from_arrays(x, y).split(test=0.2)
 CSVLogger TensorBoard -> train.CSVLog(path)
@@ -270,5 +271,6 @@ shuffle -> samples are always shuffled, in the order of seed=.
 initial_epoch -> resume=path takes a run up again.
 steps_per_epoch validation_steps validation_freq validation_batch_size -> an epoch is all samples once; epochs= and
   batch_size= say the rest.
+collate_fn -> data.Sequences(x, y) is for samples of several lengths.
 workers use_multiprocessing max_queue_size num_workers -> arrays are in memory, there is nothing to load.
 """)

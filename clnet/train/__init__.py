@@ -2,14 +2,16 @@
 
 from ..names import guide as _guide
 from . import data
+from .batches import Batches
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, ModelCheckpoint
-from .data import Batches, Dataset
 from .history import History
 from .metrics import METRICS, metric
+from .samples import Dataset
 from .scaling import LossScale
+from .sequences import Sequences
 from .trainer import Trainer
 
 __all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog",
-           "LossScale", "ModelCheckpoint", "Trainer", "data", "metric"]
+           "LossScale", "ModelCheckpoint", "Sequences", "Trainer", "data", "metric"]
 
 _guide(__name__)

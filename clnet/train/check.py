@@ -17,60 +17,141 @@ from ..errors import ClnetError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.reading import CLASSES, named, reading
 from ..model.files import layers
-from .data import Dataset, parts
+from .ignored import counted, scored
+from .samples import Samples
+from .sequences import Sequences
 
 
-def check_inputs(model: Layer, data: Dataset) -> list[Spec]:
-    """Builds the model by the data's inputs; the specs of its outputs for all samples. Nothing runs.
-    Raises ShapeError, DTypeError.
+def check_inputs(model: Layer, data: Samples) -> list[list[Spec]]:
+    """Builds the model by the data's inputs; the specs of its outputs, for each way that `data.trials` gives them.
+    Nothing runs. Raises ShapeError, DTypeError.
     """
-    inputs = [Spec(a.shape, dtype_name(a.dtype)) for a in parts(data.x)]
-    for k, s in enumerate(inputs):
-        if len(s.shape) == 1:
-            _batch_axis(model, inputs, f"x[{k}]" if len(inputs) > 1 else "x", data)
-    outputs = infer(lambda *x: model(*x), inputs)
-    if outputs[0].shape[:1] != (len(data),):
+    return [_outputs(model, data, specs, len(y)) for specs, y in data.trials()]
+
+
+def _outputs(model: Layer, data: Samples, inputs: list[Spec], count: int) -> list[Spec]:
+    shapes = " and ".join(str(s.shape) for s in inputs)
+    if isinstance(data, Sequences):
+        outputs = _with_beside(model, data, inputs)
+    else:
+        for k, s in enumerate(inputs):
+            if len(s.shape) == 1:
+                _batch_axis(model, inputs, f"x[{k}]" if len(inputs) > 1 else "x", count)
+        outputs = infer(lambda *x: model(*x), inputs)
+    if outputs[0].shape[:1] != (count,):
         raise ShapeError(
-            f"{type(model).__name__}: expected an output with the batch axis first, {len(data)} samples; "
-            f"got shape {outputs[0].shape} from inputs of shape {' and '.join(str(s.shape) for s in inputs)}; "
-            "keep the first axis in every layer.")
+            f"{type(model).__name__}: expected an output with the batch axis first, {count} samples; "
+            f"got shape {outputs[0].shape} from inputs of shape {shapes}; keep the first axis in every layer.")
     return outputs
 
 
-def _batch_axis(model: Layer, inputs: list[Spec], name: str, data: Dataset) -> None:
+def _with_beside(model: Layer, data: Sequences, inputs: list[Spec]) -> list[Spec]:
+    """The outputs for sequences. Where the model takes no lengths or mask, a sentence that says so."""
+    try:
+        return infer(lambda *x: model(*x), inputs)
+    except ClnetError as error:
+        if data.beside is None:
+            raise
+        trial = _trial(model)
+        try:
+            infer(lambda *x: trial(*x), inputs[:-1])
+        except ClnetError:
+            raise error from None
+        raise ShapeError(
+            f"{type(model).__name__}: expected a model of {len(inputs)} inputs, for Sequences give it their "
+            f"{data.beside} behind x; got one of {len(inputs) - 1}; wire one: x, n = Input(), Input(); "
+            "h = LSTM(hidden_size=64)(x, n); or leave them out with Sequences(x, y, beside=None).") from None
+
+
+def _trial(model: Layer) -> Layer:
+    """The model, or a copy of one whose sizes are not bound yet, which a trial would bind."""
+    return model if all(layer.built for layer in layers(model).values()) else copy.deepcopy(model)
+
+
+def _batch_axis(model: Layer, inputs: list[Spec], name: str, count: int) -> None:
     """Samples of no axes are right for a table of symbols; elsewhere a layer would take their number for that
     of its features, and keep it.
     """
-    trial = model if all(layer.built for layer in layers(model).values()) else copy.deepcopy(model)
+    trial = _trial(model)
     try:
-        fits = infer(lambda *x: trial(*x), inputs)[0].shape[:1] == (len(data),)
+        fits = infer(lambda *x: trial(*x), inputs)[0].shape[:1] == (count,)
     except ClnetError:
         fits = False
     if not fits:
         raise ShapeError(
             f"{type(model).__name__}: expected {name} with a batch axis and features, (N, ...); "
-            f"got shape ({len(data)},); samples of one number each are {name}[:, None], "
-            f"one sample of {len(data)} numbers is {name}[None].")
+            f"got shape ({count},); samples of one number each are {name}[:, None], "
+            f"one sample of {count} numbers is {name}[None].")
 
 
-def check(model: Layer, loss: Callable[..., Any], data: Dataset, who: str = "", finite: bool = True) -> list[Spec]:
-    """As `check_inputs`, and tries the loss on all labels. `finite`: whether targets must be.
-    Raises DataError, ShapeError, DTypeError.
+def time_axes(model: Layer, data: Sequences) -> list[int | None]:
+    """The axis of each output along which the steps of the sequences lie; None where there is none.
+    Raises ShapeError for an output of another number of steps.
+    """
+    longest = data.trials()[0][0]
+    count, steps = longest[0].shape[:2]
+    found = _outputs(model, data, longest, count)
+    for other in (*{t[0][0].shape[1] for t in data.trials()[1:]}, steps + data.multiple_of, max(1, steps - 1)):
+        try:
+            tried = _outputs(model, data, data.specs(count, other), count)
+        except ClnetError:
+            continue
+        if other != steps:
+            return [_time_axis(a.shape, b.shape, steps, other) for a, b in zip(found, tried, strict=True)]
+    return [next((k for k, n in enumerate(a.shape) if k and n == steps), None) for a in found]
+
+
+def _time_axis(a: tuple[int, ...], b: tuple[int, ...], steps: int, other: int) -> int | None:
+    moved = [k for k, (m, n) in enumerate(zip(a, b, strict=True)) if m != n]
+    if not moved:
+        return None
+    if len(moved) > 1 or (a[moved[0]], b[moved[0]]) != (steps, other):
+        raise ShapeError(
+            f"predict: expected outputs of whole sequences, or of each step of x; got shape {a} from {steps} steps and "
+            f"{b} from {other}; call the model with sequences of one length: predict(x[None]).")
+    return moved[0]
+
+
+def check(model: Layer, loss: Callable[..., Any], data: Samples, who: str = "",
+          finite: bool = True) -> tuple[list[Spec], np.ndarray[Any, Any]]:
+    """As `check_inputs`, and tries the loss on all labels; the specs of the outputs, and all labels as tried.
+    `finite`: whether targets must be. Raises DataError, ShapeError, DTypeError.
     """
     try:
-        outputs = check_inputs(model, data)
-        _check_targets(loss, data, outputs[0], finite)
-        if len(outputs) == 1:
-            infer(lambda o: loss(o, tensor(data.y)), outputs)
+        if not data.labelled:
+            raise DataError(f"{data.title}: expected targets too; got sequences alone; pass Sequences(x, y).")
+        tried = [(o, y) for o, (_, y) in zip(check_inputs(model, data), data.trials(), strict=True)]
+        outputs, labels = tried[0]
+        _check_targets(loss, data, labels, outputs[0], finite)
+        for o, y in tried if len(outputs) == 1 else []:
+            _try_loss(loss, data, o, y)
     except ClnetError as error:
         if not who:
             raise
         raise type(error)(f"{who}: {error}") from None
-    return outputs
+    return outputs, labels
 
 
-def _check_targets(loss: Callable[..., Any], data: Dataset, output: Spec, finite: bool) -> None:
-    y = data.y
+def _try_loss(loss: Callable[..., Any], data: Samples, outputs: list[Spec], y: np.ndarray[Any, Any]) -> None:
+    target = tensor(y)
+    counts = counted(loss, target, data.ignore)
+    if counts is None:
+        infer(lambda o: loss(o, target), outputs)
+        return
+    there = data.known(y)  # on the host, so that the loss can look at what counts
+    filled = tensor(np.where(there.reshape(*there.shape, *(1,) * (y.ndim - there.ndim)), y, 0).astype(y.dtype))
+    infer(lambda o: loss(o, filled), outputs)
+    try:
+        infer(lambda o: scored(loss, o, target, counted(loss, target, data.ignore)), outputs)
+    except ShapeError:
+        raise ShapeError(
+            f"{named(loss)}: expected a loss with a value for every step, which can leave out the steps that fill "
+            "sequences up; got one with a value a sample; take another, or a function (output, target) -> scalar."
+        ) from None
+
+
+def _check_targets(loss: Callable[..., Any], data: Samples, y: np.ndarray[Any, Any], output: Spec,
+                   finite: bool) -> None:
     if not is_float(dtype_name(y.dtype)):
         return
     if (getattr(loss, "labels", False) and reading(loss) in CLASSES and y.shape != output.shape
@@ -78,12 +159,13 @@ def _check_targets(loss: Callable[..., Any], data: Dataset, output: Spec, finite
         raise DTypeError(
             f"{named(loss)}: expected integer labels; "
             f"got {data.given[-1]} of shape {y.shape}; cast them: y.astype(int).")
-    if finite and (found := next(not_finite([y]), None)):
+    values = data.targets()
+    if finite and (found := next(not_finite([values]), None)):
         _, at, value = found
-        where = f", column {at[1]}" if len(at) == 2 and y.shape[1] > 1 else f" at {at[1:]}" if len(at) > 2 else ""
+        where = f", column {at[1]}" if len(at) == 2 and values.shape[1] > 1 else f" at {at[1:]}" if len(at) > 2 else ""
         raise DataError(
-            f"{data.title}: expected finite targets; the target of sample {at[0]}{where} is {value}; "
-            "leave such samples out or fill them.")
+            f"{data.title}: expected finite targets; "
+            f"the target of {data.place(at[0], targets=True)}{where} is {value}; leave such samples out or fill them.")
 
 
 def not_finite(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[int, tuple[int, ...], str]]:
@@ -94,16 +176,14 @@ def not_finite(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[int, tu
             yield k, at, "nan" if np.isnan(a[at]) else "inf"
 
 
-def bad_input(data: Dataset, samples: np.ndarray[Any, Any] | None = None) -> str:
+def bad_input(data: Samples, samples: np.ndarray[Any, Any] | None = None) -> str:
     """A sentence that names the first value of the inputs that is not finite, among these samples,
     by its sample and column; "" where all are.
     """
-    inputs = parts(data.x)
-    for k, a in enumerate(inputs):
-        for _, (row, *rest), value in not_finite([a if samples is None else a[samples]]):
-            sample = row if samples is None else int(samples[row])
+    for k, a in enumerate(data.inputs(samples)):
+        for _, (row, *rest), value in not_finite([a]):
             names = data.columns[k] if k < len(data.columns) else ()
             name = f" ({names[rest[0]]!r})" if rest and rest[0] < len(names) else ""
             where = f", column {rest[0]}{name}" if len(rest) == 1 else f" at {tuple(rest)}" if rest else ""
-            return f"input {k} holds {value} at sample {sample}{where}"
+            return f"input {k} holds {value} at {data.place(row, samples=samples)}{where}"
     return ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORMAT = "clnet checkpoint 1"
 # What a run must have in common with the one that it resumes: other data or batches would be another run.
-SAME = ("seed", "batch_size", "samples", "metrics", "precision")
+SAME = ("seed", "batch_size", "tokens", "drop_last", "bucket", "samples", "metrics", "precision")
 
 
 def save(trainer: Trainer, path: str | Path) -> None:
@@ -58,9 +58,9 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
     loop, optimizer = trainer.loop, trainer.optimizer
     position, here = json.loads(meta["position"]), loop.position()
     for name in SAME:
-        if position.get(name) != here[name]:
+        if position.get(name) != here.get(name):
             raise CheckpointError(
-                f"{who}: expected {name} {position.get(name)!r} as in the run that is resumed; got {here[name]!r}.")
+                f"{who}: expected {name} {position.get(name)!r} as in the run that is resumed; got {here.get(name)!r}.")
     if meta["optimizer"] != type(optimizer).__name__:
         raise CheckpointError(
             f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; "

@@ -1,6 +1,4 @@
-"""Data sets: arrays in memory with a fixed split, readers that trust no header, and batches
-in an order that a seed fixes.
-"""
+"""Data sets as people have them: arrays, sequences of several lengths, and files, whose readers trust no header."""
 
 from __future__ import annotations
 
@@ -9,145 +7,22 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 import numpy as np
 
-from ..core.arrays import as_array, column_names, pair
 from ..errors import DataError
 from ..names import guide as _guide
+from .batches import Batches
+from .samples import Dataset, from_arrays
+from .sequences import Sequences
 
-Index = int | np.integer[Any] | slice | list[int] | np.ndarray[Any, Any]  # numbers of samples, or a mask
+__all__ = ["Batches", "Dataset", "Sequences", "from_arrays", "load", "read_idx", "read_npz"]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 LARGEST = 8 << 30  # [bytes] of one array: a header that claims more is not believed
 CHUNK = 1 << 20
-Batch = tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Samples x (N, …) (a tuple of such arrays for a model of several inputs) and targets y (N, …),
-    class names, a description.
-
-    Arrays, pandas frames and series, tensors of other libraries and lists are taken. float64 becomes float32; integers
-    and bools stay what they are, and become float32 on the device where a layer computes with them: the bytes of an
-    image are not scaled, x / 255 does that. `len(d)`, `d[0]` (one sample and its target), `d[:100]` (a Dataset), and
-    iteration over samples.
-    columns   names of the features of each input, from the frames that they came in
-    Raises DataError when empty, of unequal lengths, or not numbers.
-    """
-
-    x: Any
-    y: np.ndarray[Any, Any]
-    names: tuple[str, ...] = ()
-    description: str = ""
-    title: str = "data"
-    columns: tuple[tuple[str, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        arrays = [as_array(a, self.title) for a in (*parts(self.x), self.y)]
-        if any(not a.ndim or len(a) != len(arrays[0]) for a in arrays):
-            raise DataError(
-                f"{self.title}: expected as many samples as targets; "
-                f"got shapes {' and '.join(str(a.shape) for a in arrays)}.")
-        if not len(arrays[0]):
-            raise DataError(f"{self.title}: expected at least one sample; got none.")
-        columns = tuple(column_names(a) for a in parts(self.x))
-        if any(columns):
-            object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "given", tuple(a.dtype.name for a in arrays))  # what messages speak of
-        *x, y = map(_single, arrays)
-        object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
-        object.__setattr__(self, "y", y)
-
-    given: ClassVar[tuple[str, ...]] = ()  # an instance has its own: the dtypes that its arrays came in
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(f"{a.dtype}{list(a.shape[1:])}" for a in parts(self.x))
-        return f"<Dataset {self.title}: {len(self)} samples, x {shapes}, y {self.y.dtype}{list(self.y.shape[1:])}>"
-
-    def __getitem__(self, index: Index) -> Any:
-        """(sample, target) at a number; a Dataset at a slice, an array or list of numbers or a mask."""
-        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
-            return self.take(index)
-        if not -len(self) <= index < len(self):
-            raise DataError(
-                f"{self.title}[{index}]: expected a number of a sample from {-len(self)} to {len(self) - 1}.")
-        x, y = self.rows(index)
-        return (x if isinstance(self.x, tuple) else x[0]), y
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[k] for k in range(len(self)))
-
-    def rows(self, index: Index) -> tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]:
-        """(inputs, targets) at an index array or slice; inputs always a tuple."""
-        return tuple(a[index] for a in parts(self.x)), self.y[index]
-
-    def take(self, index: Index) -> Dataset:
-        """The samples at an index array or slice, as a data set of its own."""
-        try:
-            x, y = self.rows(np.asarray(index) if isinstance(index, list) else index)
-        except (IndexError, TypeError) as error:
-            raise DataError(
-                f"{self.title}: expected a slice, numbers of samples below {len(self)}, "
-                f"or a mask of {len(self)}; got {index!r} ({error}).") from None
-        found = Dataset(x if isinstance(self.x, tuple) else x[0], y, self.names, self.description, self.title,
-                        self.columns)
-        object.__setattr__(found, "given", self.given)
-        return found
-
-    def split(self, test: float = 0.2, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """(train, test): a share test in (0, 1), rounded up, or a number of samples goes to the second,
-        drawn by the seed; the same in every run.
-        """
-        who = f"{self.title}.split(test={test!r})"
-        number = isinstance(test, (int, float, np.number)) and not isinstance(test, bool)
-        whole = number and isinstance(test, (int, np.integer)) and test >= 1
-        if not number or not (whole or 0 < test < 1):
-            raise DataError(
-                f"{who}: expected a share in (0, 1), or a number of samples, "
-                "at least 1, so that there are samples on both sides.")
-        count = int(test) if whole else math.ceil(len(self) * test)
-        if not 0 < count < len(self):
-            raise DataError(
-                f"{who}: expected samples on both sides; got {len(self) - count} and {count} of {len(self)}.")
-        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
-        return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
-
-
-def unlabelled(x: object) -> Dataset:
-    """Inputs alone, as `predict` takes them. Raises DataError."""
-    inputs = tuple(as_array(a, "predict") for a in parts(x))
-    if not inputs or not inputs[0].ndim:
-        raise DataError(f"predict: expected samples (N, ...); got {x!r}.")
-    return Dataset(tuple(inputs) if isinstance(x, tuple) else inputs[0], np.zeros(len(inputs[0]), np.int32),
-                   title="predict")
-
-
-def parts(x: object) -> tuple[Any, ...]:
-    """The inputs of a model as a tuple, which they are only where there are several."""
-    return x if isinstance(x, tuple) else (x,)
-
-
-def _single(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Native byte order, C order, and single precision where it is double: what a device computes with."""
-    wanted = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32)}.get(a.dtype.name, a.dtype.newbyteorder("="))
-    wanted = np.dtype(np.float32) if wanted.kind == "f" and wanted.itemsize > 8 else wanted
-    if wanted == np.int32 and a.size and not -(2**31) <= a.min() <= a.max() < 2**31:
-        wanted = np.dtype(np.int64)
-    return np.ascontiguousarray(a, wanted)
-
-
-def from_arrays(x: Any, y: Any, names: Sequence[str] = (), description: str = "", title: str = "data") -> Dataset:
-    """A data set from arrays, frames, tensors or lists: see Dataset. Raises DataError."""
-    return Dataset(x, y, tuple(map(str, names)), description, title)
 
 
 def load(name: str) -> Dataset:
@@ -158,7 +33,8 @@ def load(name: str) -> Dataset:
         raise DataError(
             f"data.load({name!r}): expected 'digits', the only data set that comes along; "
             "for one's own there are data.from_arrays(x, y) for arrays and frames, "
-            "data.read_npz(path), and data.read_idx(path) for the files of MNIST.")
+            "data.Sequences(x, y) for what has several lengths, data.read_npz(path), "
+            "and data.read_idx(path) for the files of MNIST.")
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -253,49 +129,6 @@ def _read_npy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, who: str) -> np.n
                 f"got {shape} of {dtype} in {info.file_size} bytes ({info.compress_size} packed).")
         data = _exactly(file, nbytes, who)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-
-
-class Batches:
-    """The batches of a data set: one order per (seed, epoch), the same whenever it is asked for,
-    so that a run can be resumed anywhere.
-
-    The last batch may be short. Raises DataError for a size below 1.
-    """
-
-    def __init__(self, data: Dataset, size: int = 64, shuffle: bool = True, seed: int = 0) -> None:
-        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
-            raise DataError(f"Batches(size={size!r}): expected a whole number of samples, at least 1.")
-        self.data, self.size, self.shuffle, self.seed = as_dataset(data), int(size), shuffle, int(seed)
-
-    def __len__(self) -> int:
-        return -(-len(self.data) // self.size)
-
-    def order(self, epoch: int = 0) -> np.ndarray[Any, Any]:
-        """The sample numbers in the order of an epoch."""
-        if not self.shuffle:
-            return np.arange(len(self.data))
-        return np.random.Generator(np.random.Philox(key=[self.seed & (2**64 - 1), epoch])).permutation(len(self.data))
-
-    def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
-        """(inputs, targets) of every batch from number `start` on: a tuple of arrays and an array, fresh copies."""
-        order = self.order(epoch)
-        for k in range(start, len(self)):
-            yield self.data.rows(order[k * self.size : (k + 1) * self.size])
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self.epoch(0)
-
-
-def even(count: int, size: int) -> int:
-    """A batch size of at most `size` that cuts `count` samples into batches as equal as can be:
-    fewer shapes, fewer plans.
-    """
-    return -(-count // -(-count // size))
-
-
-def as_dataset(data: object) -> Dataset:
-    """A Dataset, or a pair (x, y) of arrays made one. Raises DataError."""
-    return data if isinstance(data, Dataset) else from_arrays(*pair(data))
 
 
 _guide(__name__)

@@ -13,7 +13,7 @@ from ..core.state import capture
 from ..core.tensor import Tensor, tensor, walk
 from ..engine import current
 from ..model.files import layers
-from .data import Batch
+from .samples import Batch
 from .step import mode
 
 if TYPE_CHECKING:

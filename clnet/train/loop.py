@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.spec import Spec
 from ..engine import current
 from ..engine.opencl import watching
+from ..engine.record import spec_of
 from ..errors import NonFiniteError
+from .batches import Batches
 from .callbacks import Callbacks
 from .check import bad_input
-from .data import Batch, Batches, Dataset
 from .diagnose import diagnose
 from .interrupt import Interrupts
 from .pace import Pace
+from .samples import Batch, Samples
+from .sequences import Sequences
 from .step import Snapshot, state
 
 if TYPE_CHECKING:
@@ -35,12 +39,12 @@ class Loop:
     number turns out not to be finite, the run goes back there and forward again to the last step that was.
     """
 
-    def __init__(self, trainer: Trainer, batches: Batches, validation: Dataset | None, epochs: int,
+    def __init__(self, trainer: Trainer, batches: Batches, validation: Samples | None, epochs: int,
                  callbacks: Sequence[Any], watched: bool, on_nan: str) -> None:
         self._trainer = weakref.ref(trainer)  # which keeps its last loop: a cycle would keep the memory of both
         self.steps, self.optimizer = trainer.steps, trainer.optimizer
         self.batches, self.validation = batches, validation
-        self.epochs, self.samples = epochs, len(batches.data)
+        self.epochs, self.samples = epochs, batches.data.total
         self.watched, self.on_nan = watched, on_nan
         self.epoch = self.batch = 0
         self.rows: list[tuple[float, ...]] = []
@@ -53,7 +57,7 @@ class Loop:
 
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
-        return {"epoch": self.epoch, "batch": self.batch, "seed": self.batches.seed, "batch_size": self.batches.size,
+        return {"epoch": self.epoch, "batch": self.batch, **self.batches.position(),
                 "samples": self.samples, "metrics": self.steps.names, "precision": self.trainer.precision}
 
     @property
@@ -113,18 +117,29 @@ class Loop:
         steps, optimizer = self.steps, self.optimizer
         inputs, y = batch
         arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
-        known = len(steps.train.replays)
+        known = steps.train.recorded
+        if steps.train.home is None:
+            steps.train.home = self._whole(arguments, len(y))
         replay = steps.train.prepare(*arguments)
-        first, started = len(steps.train.replays) != known, time.perf_counter()
+        first, started = steps.train.recorded != known, time.perf_counter()
         with self.interrupts.hold():
             replay(*arguments)
             if first:  # some runtimes compile when a kernel is first launched
                 settled()
-                self.pace.first(time.perf_counter() - started, len(y))
+                self.pace.first(time.perf_counter() - started, self.batches.data.weight(y))
             optimizer.t += 1
             steps.meter.advance()
             self.batch += 1
             self.window.append(batch)
+
+    def _whole(self, arguments: Sequence[Any], count: int) -> tuple[Spec, ...] | None:
+        """The shapes of a whole batch, of arguments for one of `count` samples; None where lengths vary, too."""
+        size, data = self.batches.size, self.batches.data
+        if size is None or isinstance(data, Sequences):
+            return None
+        whole, specs = min(size, len(data)), [spec_of(a) for a in arguments]
+        batch = [Spec((whole, *s.shape[1:]), s.dtype) if s.shape[:1] == (count,) else s for s in specs[:-1]]
+        return *batch, specs[-1]
 
     def read(self) -> None:
         """Brings the losses since the last read to the host. Raises NonFiniteError, the model being
@@ -150,7 +165,7 @@ class Loop:
         """Puts the losses of the steps in the window into the books; the window and the table start anew."""
         self.optimizer.t -= self.steps.left_out(found)
         for (_, y), row in zip(self.window, found, strict=True):
-            self.rows.append((float(len(y)), *map(float, row)))
+            self.rows.append((float(self.batches.data.weight(y)), *map(float, row)))
             self.trainer.history.steps.append(float(row[0]))
         self.window = []
         self.steps.meter.clear()
@@ -164,7 +179,7 @@ class Loop:
         """The end of an epoch: validation, its row of the history, callbacks."""
         logs = {"epoch": self.epoch + 1, **self.means()}
         if self.validation is not None:
-            logs |= {f"val_{k}": v for k, v in self.trainer.measure(self.validation, "validation").items()}
+            logs |= {f"val_{k}": v for k, v in self._validated(self.validation).items()}
         optimizer = self.optimizer
         if self.steps.scaling is not None and self.rows:
             logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
@@ -174,6 +189,9 @@ class Loop:
             self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
             optimizer.end_epoch(logs)
         self.callbacks.call("on_epoch_end", logs)
+
+    def _validated(self, data: Samples) -> dict[str, float]:
+        return self.trainer.measure(data, "validation", tokens=self.batches.tokens)
 
     # --- NaN and infinity
     def _not_finite(self, found: np.ndarray[Any, Any], bad: int) -> None:
@@ -199,8 +217,7 @@ class Loop:
 
     def _why(self, batch: Batch, number: int) -> tuple[str, str]:
         """What is not finite in a batch, and what to do about it."""
-        size = self.batches.size
-        if found := bad_input(self.batches.data, self.batches.order(self.epoch)[number * size : (number + 1) * size]):
+        if found := bad_input(self.batches.data, self.batches.cuts(self.epoch)[number]):
             return found, ("mend the data (leave such samples out, or fill them), or go on without such batches with "
                            'on_nan="skip"')
         if found := self.trainer.out_of_range(batch[0]):

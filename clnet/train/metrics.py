@@ -20,6 +20,7 @@ from ..errors import ConfigError
 from ..losses.reading import CLASSES, PROBABILITIES, UNSAID, VALUES, YES_NO, decided, named, reading
 from ..names import ending
 from ..names import guide as _guide
+from .ignored import beside, mean
 
 Array = np.ndarray[Any, Any]
 MOST = 16  # outputs a sample of which R² is taken: it keeps sums of each
@@ -32,21 +33,23 @@ def average(samples: Array, columns: Array) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """`columns(output, target, loss)`: scalars of a step; `finish(samples, columns)`: the number of many steps,
-    `samples` (S,), `columns` (S, width).
+    """`columns(output, target, loss, counts)`: scalars of a step, counts what `clnet.train.ignored` gives;
+    `finish(samples, columns)`: the number of many steps, `samples` (S,), `columns` (S, width).
 
     fits   whether it can be had: (what the loss reads, specs of output and target); `wants` says so in words
     high   whether more is better
     width  how many scalars a step leaves
+    steps  whether it leaves out what does not count, where targets are one per step of a sequence
     """
 
     name: str
-    columns: Callable[[Any, Any, Any], Sequence[Any]]
+    columns: Callable[[Any, Any, Any, Tensor | None], Sequence[Any]]
     finish: Callable[[Array, Array], float] = average
     fits: Callable[[str, Spec, Spec], bool] = lambda reads, output, target: True
     wants: str = ""
     high: bool = False
     width: int = 1
+    steps: bool = True
 
 
 METRICS: dict[str, Metric] = {}
@@ -60,7 +63,7 @@ def metric(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _of_function(fn: Callable[[Any, Any], Any]) -> Metric:
     name = getattr(fn, "__name__", type(fn).__name__)
-    return Metric(name, lambda output, target, loss: (fn(output, target),), high="acc" in name)
+    return Metric(name, lambda output, target, loss, counts: (fn(output, target),), high="acc" in name)
 
 
 def _known(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -104,15 +107,16 @@ def defaults(loss: Callable[..., Any], output: Spec, target: Spec) -> tuple[str,
 
 
 def bound(wanted: tuple[Metric, ...] | None, loss: Callable[..., Any], outputs: Sequence[Spec],
-          target: Spec) -> dict[str, Metric]:
-    """The metrics by name with their widths, those that fit where `wanted` is None.
-    Raises ConfigError for one that does not fit.
+          target: Spec, stepwise: bool = False) -> dict[str, Metric]:
+    """The metrics by name with their widths, those that fit where `wanted` is None; `stepwise`: whether targets are
+    those of steps that may not count. Raises ConfigError for one that does not fit.
     """
     several, y = len(outputs) != 1, target
-    fitting = () if several else defaults(loss, outputs[0], y)
+    fitting = () if several else tuple(name for name in defaults(loss, outputs[0], y)
+                                       if METRICS[name].steps or not stepwise)
     chosen = tuple(METRICS[name] for name in fitting) if wanted is None else wanted
     for m in chosen:
-        if not several and not m.fits(reading(loss), outputs[0], y):
+        if (stepwise and not m.steps) or (not several and not m.fits(reading(loss), outputs[0], y)):
             better = (f"choose {' or '.join(map(repr, fitting))}" if fitting
                       else "leave it out, or pass a function (output, target) -> scalar")
             raise ConfigError(
@@ -122,7 +126,8 @@ def bound(wanted: tuple[Metric, ...] | None, loss: Callable[..., Any], outputs: 
 
 
 def _width(m: Metric, loss: Callable[..., Any], outputs: Sequence[Spec], target: Spec) -> int:
-    found = infer(lambda *a: tuple(m.columns(a[0] if len(outputs) == 1 else a[:-1], a[-1], loss)), [*outputs, target])
+    found = infer(lambda *a: tuple(m.columns(a[0] if len(outputs) == 1 else a[:-1], a[-1], loss, None)),
+                  [*outputs, target])
     if any(s.size != 1 for s in found):
         raise ConfigError(
             f"metrics: expected {m.name} to give a scalar; got {', '.join(str(s.shape) for s in found)}; "
@@ -147,16 +152,17 @@ def _ratio(samples: Array, columns: Array) -> float:
 
 
 @_known("accuracy", finish=_ratio, fits=_fits_classes, high=True, wants="scores of classes on axis 1, and labels")
-def _accuracy(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+def _accuracy(output: Tensor, target: Tensor, loss: Callable[..., Any], counts: Tensor | None) -> Sequence[Tensor]:
     """Σ (class decided for = label) and how many labels count: those that the loss ignores do not."""
     output, target = as_tensor(output), as_tensor(target)
     classes = decided(loss, output) if reading(loss) else F.argmax(output, 1).astype("int32")
     labels = F.argmax(target, 1) if target.ndim > classes.ndim else target
     labels = labels.astype("int32")
     hit, ignored = F.equal(classes, labels).astype("float32"), getattr(loss, "ignore_index", None)
-    if ignored is None or target.ndim > classes.ndim:
+    if target.ndim > classes.ndim or (ignored is None and counts is None):
         return F.sum(hit), as_tensor(float(labels.size))
-    counted = F.not_equal(labels, ignored).astype("float32")
+    counted = F.ones(labels.shape) if ignored is None else F.not_equal(labels, ignored).astype("float32")
+    counted = counted if counts is None else counted * beside(counts, labels).astype("float32")
     return F.sum(hit * counted), F.sum(counted)
 
 
@@ -165,9 +171,9 @@ def _fits_yes_no(reads: str, output: Spec, target: Spec) -> bool:
     return reads in YES_NO and output.shape == target.shape
 
 
-def _right(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+def _right(output: Tensor, target: Tensor, loss: Callable[..., Any], counts: Tensor | None) -> Sequence[Tensor]:
     """mean((decided for yes) = (target > ½))"""
-    return (F.mean(F.equal(decided(loss, output), as_tensor(target) > 0.5).astype("float32")),)
+    return (mean(F.equal(decided(loss, output), as_tensor(target) > 0.5).astype("float32"), counts),)
 
 
 for _name, _what in (("binary_accuracy", "yes"), ("label_accuracy", "each label")):
@@ -190,14 +196,14 @@ def _difference(output: Tensor, target: Tensor) -> Tensor:
 
 
 @_known("mae", fits=_fits_numbers, wants="numbers, and targets of their shape")
-def _mae(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+def _mae(output: Tensor, target: Tensor, loss: Callable[..., Any], counts: Tensor | None) -> Sequence[Tensor]:
     """mean |output − target|"""
-    return (F.mean(F.abs(_difference(output, target))),)
+    return (mean(F.abs(_difference(output, target)), counts),)
 
 
-def _mse(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+def _mse(output: Tensor, target: Tensor, loss: Callable[..., Any], counts: Tensor | None) -> Sequence[Tensor]:
     """mean (output − target)²"""
-    return (F.mean(F.square(_difference(output, target))),)
+    return (mean(F.square(_difference(output, target)), counts),)
 
 
 def _root(samples: Array, columns: Array) -> float:
@@ -223,9 +229,9 @@ def _coefficient(samples: Array, columns: Array) -> float:
     return float(np.where(spread > 0, 1.0 - left / np.where(spread > 0, spread, 1.0), flat).mean())
 
 
-@_known("r2", finish=_coefficient, fits=_fits_r2, high=True,
-        wants=f"at most {MOST} numbers a sample, and targets of their shape")
-def _r2(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Tensor]:
+@_known("r2", finish=_coefficient, fits=_fits_r2, high=True, steps=False,
+        wants=f"at most {MOST} numbers a sample, and targets of their shape, one a sample")
+def _r2(output: Tensor, target: Tensor, loss: Callable[..., Any], counts: Tensor | None) -> Sequence[Tensor]:
     """Per output: mean (output − target)², the first target t, mean (target − t), mean (target − t)²:
     no difference of large numbers.
     """
@@ -233,7 +239,7 @@ def _r2(output: Tensor, target: Tensor, loss: Callable[..., Any]) -> Sequence[Te
     if as_tensor(output).size == as_tensor(output).shape[0]:
         y = as_tensor(target).astype("float32").reshape(-1)
         d = y - y[0]
-        return (*_mse(output, target, loss), y[0], F.mean(d), F.mean(d * d))
+        return (*_mse(output, target, loss, counts), y[0], F.mean(d), F.mean(d * d))
     n = as_tensor(output).shape[0]
     y, error = as_tensor(target).astype("float32").reshape(n, -1), F.square(_difference(output, target)).reshape(n, -1)
     d = y - y[:1]

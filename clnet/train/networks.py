@@ -51,8 +51,8 @@ from ..losses import CrossEntropyLoss, MSELoss
 from ..model.sequential import Graph, Input, Model, Sequential
 from ..optimizers import AdamW, CosineAnnealingLR
 from . import data
-from .data import Dataset
 from .history import History
+from .samples import Dataset
 from .trainer import Trainer
 
 if TYPE_CHECKING:

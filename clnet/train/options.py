@@ -15,7 +15,7 @@ from ..habits import CALLED, FIT
 from ..losses.base import Loss
 from ..names import ending, nearest
 from ..optimizers.base import Optimizer
-from .data import Dataset, as_dataset, from_arrays
+from .samples import Samples, as_dataset, from_arrays
 
 
 # --- by name or as a class
@@ -80,23 +80,24 @@ def apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, 
     return data, None, tuple(rest)
 
 
-def joined(data: object, y: object) -> Dataset:
+def joined(data: object, y: object) -> Samples:
     """The data set of x and y, or of data that has both. Raises DataError."""
     if y is None:
         return as_dataset(data)
-    if isinstance(data, Dataset):
+    if isinstance(data, Samples):
         raise DataError(
-            f"data: expected a Dataset alone, which has its targets, or x and y; got a Dataset and {type(y).__name__}.")
+            f"data: expected a {type(data).__name__} alone, which has its targets, or x and y; "
+            f"got a {type(data).__name__} and {type(y).__name__}.")
     return from_arrays(data, y)
 
 
-def held_out(data: Dataset, validation: object, seed: int) -> tuple[Dataset, Dataset | None]:
+def held_out(data: Samples, validation: object, seed: int) -> tuple[Samples, Samples | None]:
     """(training data, validation data): of its own, or a share or number of the samples,
     drawn by the seed. Raises DataError.
     """
     if validation is None:
         return data, None
-    if isinstance(validation, (int, float, np.number)) and not isinstance(validation, Dataset):
+    if isinstance(validation, (int, float, np.number)) and not isinstance(validation, Samples):
         train, held = data.split(validation, seed)  # type: ignore[arg-type]
         return train, held
     try:

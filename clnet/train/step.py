@@ -21,6 +21,7 @@ from ..core.tensor import Tensor, as_tensor
 from ..engine.record import Recorded
 from ..layers.base import Layer, no_tape
 from ..optimizers.base import Optimizer, assign
+from .ignored import counted, scored
 from .metrics import Metric, average
 from .scaling import LEAST, LossScale
 
@@ -84,13 +85,14 @@ class Formulas:
     """What is recorded: the step, the evaluation and the forward of one (model, loss, metrics, optimizer).
 
     precision   of the recording: a name of clnet.autocast, or None for what the block around it says
+    ignore      the target of steps that do not count, None where all targets do
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
-                 precision: str | None, scaling: LossScale | None) -> None:
+                 precision: str | None, scaling: LossScale | None, ignore: int | None) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
-        self.precision, self.scaling = precision, scaling
+        self.precision, self.scaling, self.ignore = precision, scaling, ignore
         self.names = ["loss", *metrics]
         mine = [f"{name}.{k}" for name, m in metrics.items() for k in range(m.width)]
         self.columns = ["loss", *mine, *(("loss_scale", "skipped") if scaling else ())]
@@ -104,7 +106,7 @@ class Formulas:
         """(output, loss) in training mode; losses see float32."""
         output = wide(self.model(*inputs))
         with autocast(None):
-            return output, sum(self.model.auxiliary(), self.loss(output, y))
+            return output, sum(self.model.auxiliary(), scored(self.loss, output, y, counted(self.loss, y, self.ignore)))
 
     def train(self, *arguments: Any) -> tuple[()]:
         *inputs, y, h = arguments
@@ -130,12 +132,14 @@ class Formulas:
         with no_tape(), mode(self.model, False), self.recording():
             output = wide(self.model(*inputs))
             with autocast(None):
-                self.tested.write(self._values(self.loss(output, y), output, y), row)
+                loss = scored(self.loss, output, y, counted(self.loss, y, self.ignore))
+                self.tested.write(self._values(loss, output, y), row)
         return ()
 
     def _values(self, loss: Tensor, output: Any, y: Tensor) -> list[Any]:
         """What a step leaves in a row of its meter."""
-        return [loss, *(v for m in self.metrics.values() for v in m.columns(output, y, self.loss))]
+        counts = counted(self.loss, y, self.ignore)
+        return [loss, *(v for m in self.metrics.values() for v in m.columns(output, y, self.loss, counts))]
 
     def forward(self, *inputs: Any) -> Any:
         with no_tape(), mode(self.model, False), self.recording():
@@ -157,9 +161,9 @@ class Steps:
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
-                 precision: str | None = None, scaling: LossScale | None = None) -> None:
-        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling)
-        self.metrics, self.optimizer, self.scaling = metrics, optimizer, scaling
+                 precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None) -> None:
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore)
+        self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
         self.meter, self.tested = formulas.meter, formulas.tested
         self.skipped = 0  # steps that were, as of the last read

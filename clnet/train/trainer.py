@@ -16,6 +16,7 @@ import numpy as np
 from ..core.precision import checked
 from ..core.spec import Spec, dtype_name
 from ..core.state import Parameter
+from ..core.tensor import as_tensor
 from ..errors import ConfigError, DataError
 from ..habits import TRAINER
 from ..layers.base import Layer
@@ -25,15 +26,17 @@ from ..model import files as model_io
 from ..names import lacking
 from ..optimizers.base import Optimizer
 from . import checkpoint
+from .batches import Batches, even
 from .callbacks import several
-from .check import bad_input, check, check_inputs
-from .data import Batches, Dataset, even, unlabelled
+from .check import bad_input, check, check_inputs, time_axes
 from .history import History
 from .loop import Loop
 from .metrics import bound, resolve
 from .options import apart, held_out, joined, loss_of, optimizer_of, options
 from .progress import Progress
+from .samples import Samples, unlabelled
 from .scaling import LossScale
+from .sequences import Sequences
 from .step import Steps
 
 
@@ -94,9 +97,12 @@ class Trainer:
         """fit(x, y, epochs=1) or fit(data, epochs=1): trains for `epochs` epochs in all
         (those of a resumed run count), returns the History.
 
-        data, validation  a Dataset or a pair (x, y); validation=0.2 holds out that share of the samples,
+        data, validation  a Dataset, Sequences or a pair (x, y); validation=0.2 holds out that share of the samples,
                           drawn by the seed
         batch_size        None: what the optimizer is meant for (64; all samples for GradientDescent)
+        tokens            of Sequences, in place of batch_size: as many as fit, steps that fill them up counted
+        bucket            of Sequences: whether those of like lengths share a batch
+        drop_last         whether a last batch that is not full is left out
         callbacks         one, or several in a list
         seed              of the order of the samples
         verbose           whether progress is shown
@@ -110,18 +116,22 @@ class Trainer:
         return self._fit(**{**chosen, "data": joined(x, y)})
 
     @at_home
-    def _fit(self, data: Dataset, epochs: int = 1, batch_size: int | None = None, validation: object = None,
+    def _fit(self, data: Samples, epochs: int = 1, batch_size: int | None = None, validation: object = None,
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
-             on_nan: str = "stop", fast_dev_run: bool = False) -> History:
+             on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
+             drop_last: bool = False) -> History:
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
             raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
         data, validation = held_out(data, validation, seed)
-        batch_size = self.optimizer.batch(len(data)) if batch_size is None else batch_size
+        if batch_size is None and tokens is None:
+            batch_size = self.optimizer.batch(len(data))
+        batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
         if fast_dev_run:
-            first = slice(batch_size)
+            first = slice(len(batches.cuts()[0]))
             epochs, data, validation = 1, data.take(first), validation and validation.take(first)
+            batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
         self._prepare(data, finite=on_nan == "stop")
         if validation is not None:
             self._prepare(validation, "validation")
@@ -129,8 +139,7 @@ class Trainer:
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
         shown = [*several(callbacks), *([Progress()] if verbose else [])]
-        self.loop = Loop(self, Batches(data, batch_size, seed=seed), validation, int(epochs), shown, bool(verbose),
-                         on_nan)
+        self.loop = Loop(self, batches, validation, int(epochs), shown, bool(verbose), on_nan)
         if resume is not None:
             checkpoint.load(self, resume)
         self.loop.run()
@@ -138,27 +147,28 @@ class Trainer:
 
     def evaluate(self, *arguments: Any, **named: Any) -> dict[str, float]:
         """evaluate(x, y, batch_size=256) or evaluate(data, ...): loss and metrics in evaluation mode,
-        every sample counting once.
+        every sample counting once,
+        or every step where targets are one per step of Sequences.
 
-        Data is checked as that of `fit`.
+        Data is checked as that of `fit`, tokens= is its.
         """
         x, y, rest = apart(arguments, named)
         chosen = options(self._evaluate, (None, *rest), named)
         return self._evaluate(**{**chosen, "data": joined(x, y)})
 
     @at_home
-    def _evaluate(self, data: Dataset, batch_size: int = 256) -> dict[str, float]:
+    def _evaluate(self, data: Samples, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
         self._prepare(data, "evaluate")
-        return self.measure(data, "evaluate", batch_size)
+        return self.measure(data, "evaluate", batch_size, tokens)
 
-    def measure(self, data: Dataset, who: str, batch_size: int = 256) -> dict[str, float]:
+    def measure(self, data: Samples, who: str, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
         """As `evaluate`, of data that was checked."""
         meter, rows, weights = self.steps.tested, [], []
         meter.clear()
-        for inputs, y in Batches(data, even(len(data), batch_size), shuffle=False):
+        for inputs, y in _in_order(data, batch_size, tokens):
             self.steps.test(*inputs, y, np.float32(meter.filled))
             meter.advance()
-            weights.append(len(y))
+            weights.append(data.weight(y))
             if meter.full:
                 rows.append(meter.drain())
         table = np.concatenate([*rows, meter.drain()])
@@ -167,7 +177,7 @@ class Trainer:
             self._explain(data, who)
         return found
 
-    def _explain(self, data: Dataset, who: str) -> None:
+    def _explain(self, data: Samples, who: str) -> None:
         """Why a loss is NaN, where the data says it. Raises DataError where the loss cannot read what the model gives.
         """
         if text := bad_input(data):
@@ -183,36 +193,51 @@ class Trainer:
         return "" if out is None or isinstance(out, tuple) else out_of_range(self.loss, np.asarray(out.numpy()))
 
     @at_home
-    def predict(self, x: object, batch_size: int = 256) -> Any:
+    def predict(self, x: object, batch_size: int = 256, tokens: int | None = None) -> Any:
         """The model's raw outputs in evaluation mode (before a loss on logits: logits), as NumPy arrays,
         a tuple where it has several.
 
-        x   (N, …), also of one sample: x[None]
+        x   (N, …), also of one sample: x[None]; or Sequences, with tokens= as in `fit`: results are in their order,
+            and an output with a value for every step is a list of arrays of their lengths
         `predict_proba` gives probabilities, predict(x).argmax(1) the classes.
         """
-        data = x if isinstance(x, Dataset) else unlabelled(x)
-        check_inputs(self.model, data)
-        size = even(len(data), batch_size)
-        pieces = []
-        for rows, y in Batches(data, size, shuffle=False):
-            # A short last batch is filled up, so that it needs no plan of its own.
+        found, _ = self._predicted(x, batch_size, tokens)
+        return found if len(found) > 1 else found[0]
+
+    def _predicted(self, x: object, batch_size: int, tokens: int | None) -> tuple[tuple[Any, ...], list[int | None]]:
+        """(outputs, the axis of each along which steps lie, where it is a list of arrays)"""
+        data = x if isinstance(x, Samples) else unlabelled(x)
+        outputs = check_inputs(self.model, data)[0]
+        none: list[int | None] = [None] * len(outputs)
+        axes = time_axes(self.model, data) if isinstance(data, Sequences) else none
+        batches = _in_order(data, batch_size, tokens)
+        pieces: list[list[np.ndarray[Any, Any]]] = [[] for _ in axes]
+        for part in batches.cuts():
+            rows, _ = data.rows(part)
+            # A short batch is filled up, so that it needs no plan of its own.
+            size = batches.room(rows[0].shape[1]) if isinstance(data, Sequences) else batches.room(1)
             full = tuple(np.concatenate([a, np.repeat(a[:1], size - len(a), 0)]) if len(a) < size else a for a in rows)
             out = self.steps.forward(*full)
-            pieces.append([np.asarray(o.numpy())[: len(y)] for o in (out if isinstance(out, tuple) else (out,))])
-        found = tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
-        return found if isinstance(out, tuple) else found[0]
+            for piece, o in zip(pieces, out if isinstance(out, tuple) else (out,), strict=True):
+                piece.append(np.asarray(o.numpy())[: len(part)])
+        back = np.argsort(batches.order())
+        return tuple(_put_back(p, back, data, axis) for p, axis in zip(pieces, axes, strict=True)), axes
 
-    def predict_proba(self, x: object, batch_size: int = 256) -> Any:
-        """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes.
-        Raises ConfigError for other losses.
+    def predict_proba(self, x: object, batch_size: int = 256, tokens: int | None = None) -> Any:
+        """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes;
+        of Sequences as `predict` gives them. Raises ConfigError for other losses.
         """
-        out = self.predict(x, batch_size)
-        if isinstance(out, tuple):
+        found, axes = self._predicted(x, batch_size, tokens)
+        if len(found) > 1:
             raise ConfigError(
                 "predict_proba: expected a model of one output; "
-                f"got {len(out)}; take the softmax or sigmoid of what predict gives.")
+                f"got {len(found)}; take the softmax or sigmoid of what predict gives.")
+        out, axis = found[0], axes[0]
         try:
-            return probabilities(self.loss, out).numpy()
+            if axis is None:
+                return probabilities(self.loss, out).numpy()
+            whole = probabilities(self.loss, as_tensor(np.concatenate(out, axis - 1)[None])).numpy()[0]
+            return np.split(whole, np.cumsum([a.shape[axis - 1] for a in out])[:-1], axis - 1)
         except ConfigError as error:
             raise ConfigError(f"predict_proba: {error}") from None
 
@@ -250,16 +275,33 @@ class Trainer:
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
-                               self.loss_scale)
+                               self.loss_scale, self.steps.ignore)
 
-    def _prepare(self, data: Dataset, who: str = "", finite: bool = True) -> None:
+    def _prepare(self, data: Samples, who: str = "", finite: bool = True) -> None:
         """Builds the model, tries shapes and labels of all data without running anything,
         and takes the metrics that fit.
         """
-        outputs = check(self.model, self.loss, data, who, finite)
-        metrics = bound(self.metrics, self.loss, outputs, Spec(data.y.shape, dtype_name(data.y.dtype)))
-        if metrics != self.steps.metrics:
-            self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale)
+        outputs, labels = check(self.model, self.loss, data, who, finite)
+        target = Spec(labels.shape, dtype_name(labels.dtype))
+        metrics = bound(self.metrics, self.loss, outputs, target, data.ignore is not None)
+        if metrics != self.steps.metrics or data.ignore != self.steps.ignore:
+            self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale,
+                               data.ignore)
+
+
+def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:
+    """Batches for looking at all samples once: in their order, or Sequences from short to long."""
+    return Batches(data, even(len(data), batch_size) if tokens is None else None, shuffle=False, tokens=tokens)
+
+
+def _put_back(pieces: list[np.ndarray[Any, Any]], back: np.ndarray[Any, Any], data: Samples, axis: int | None) -> Any:
+    """What was computed in batches, in the order of the samples; along `axis` cut to their lengths."""
+    if not isinstance(data, Sequences):
+        return np.concatenate(pieces)
+    if axis is None:
+        return np.concatenate(pieces)[back]
+    rows = [row for piece in pieces for row in piece]
+    return [np.take(rows[k], np.arange(n), axis - 1) for k, n in zip(back, data.lengths, strict=True)]
 
 
 def _shown(hidden: Callable[..., Any]) -> inspect.Signature:

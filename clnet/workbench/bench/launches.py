@@ -17,7 +17,8 @@ from ...engine import on
 from ...engine.device import roof as peak
 from ...engine.device.roof import Peak
 from ...engine.explain import profile
-from ...train.data import Batches, as_dataset
+from ...train.batches import Batches
+from ...train.samples import as_dataset
 from .. import tables, terminal
 from .compare import Step
 from .row import command

@@ -62,6 +62,23 @@ def lstm(torch: ModuleType) -> Any:
     return Last()
 
 
+def bilstm(torch: ModuleType, features: int, hidden: int) -> Any:
+    """The last outputs of both walks, and a layer on them."""
+    nn = torch.nn
+
+    class Both(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(features, hidden, batch_first=True, bidirectional=True)
+            self.out = nn.Linear(2 * hidden, 10)
+
+        def forward(self, x: TheirTensor) -> Any:
+            y = self.lstm(x)[0]
+            return self.out(torch.cat([y[:, -1, :hidden], y[:, 0, hidden:]], -1))
+
+    return Both()
+
+
 def gpt(torch: ModuleType, width: int = 128, heads: int = 4, depth: int = 4, tokens: int = 96,
         length: int = 128) -> Any:
     nn = torch.nn
@@ -77,7 +94,7 @@ def gpt(torch: ModuleType, width: int = 128, heads: int = 4, depth: int = 4, tok
 
         def forward(self, x: TheirTensor) -> Any:
             mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
-            return self.out(self.blocks(self.embed(x) + self.position, mask=mask, is_causal=True))
+            return self.out(self.blocks(self.embed(x) + self.position[:x.shape[1]], mask=mask, is_causal=True))
 
     return GPT()
 

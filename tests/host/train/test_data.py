@@ -19,7 +19,7 @@ from clnet.engine import on
 from clnet.errors import DataError
 from clnet.layers import Layer
 from clnet.train import Batches, Dataset, data
-from clnet.train.data import as_dataset
+from clnet.train.samples import as_dataset
 from clnet.workbench.evidence.registry import load_all
 
 

@@ -22,4 +22,4 @@ def trainer(*layers: Any, loss: Any = None, **more: Any) -> Trainer:
 def test_what_fit_shows_of_itself() -> None:
     """Completion and help see x, y and the options, though other orders are taken too."""
     assert list(inspect.signature(trainer().fit).parameters)[:5] == ["data", "y", "epochs", "batch_size", "validation"]
-    assert list(inspect.signature(Trainer.evaluate).parameters) == ["self", "data", "y", "batch_size"]
+    assert list(inspect.signature(Trainer.evaluate).parameters) == ["self", "data", "y", "batch_size", "tokens"]

@@ -151,4 +151,4 @@ def cells(r: Row) -> dict[str, object]:
             "bound": number(r.bound, ".2e"), "note": r.remarks}
 
 
-SUITE = Suite(works, legend=LEGEND, cells=cells, ratios=False, rates=False)
+SUITE = Suite(works, legend=LEGEND, cells=cells, ratios=False, rates=False, narrow=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..compare import Work
-from . import Suite
+from . import Curve, Suite
 from . import steps as bench_steps
 from .steps import Config, Task, layer
 
@@ -16,12 +16,7 @@ BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 DEPTHS = (1, 4, 16, 64)
 WIDTH, CLASSES, BATCH = 256, 10, 64
 QUICK = (64,)
-FAMILIES = {"mlp batch": "samples a batch", "mlp depth": "layers of 256"}
-
-
-def size_of(work: str) -> float:
-    """The number at the end of a work's name."""
-    return float(work.split()[-1])
+CURVES = {"mlp batch": Curve("samples a batch", "step time"), "mlp depth": Curve("layers of 256", "step time")}
 
 
 def _layers(depth: int) -> list[Config]:
@@ -50,4 +45,4 @@ def works() -> list[Work]:
     return [bench_steps.as_work(t) for t in (*batches, *depths)]
 
 
-SUITE = Suite(works)
+SUITE = Suite(works, curves=CURVES)

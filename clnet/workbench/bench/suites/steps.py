@@ -77,19 +77,19 @@ def _mlp() -> list[Config]:
             layer("Dense", out_features=10)]
 
 
-def _convolution(out: int, **more: Any) -> Config:
+def convolution(out: int, **more: Any) -> Config:
     return layer("Conv2d", out_channels=out, kernel_size=3, padding=1, **more)
 
 
 def _cnn() -> list[Config]:
     pool = layer("MaxPool2d", kernel_size=2)
-    return [_convolution(32, activation="relu"), pool, _convolution(64, activation="relu"), pool, layer("Flatten"),
+    return [convolution(32, activation="relu"), pool, convolution(64, activation="relu"), pool, layer("Flatten"),
             layer("Dense", out_features=128, activation="relu"), layer("Dense", out_features=10)]
 
 
-def _basic_block(inputs: int, out: int, stride: int) -> Config:
-    branch = [_convolution(out, stride=stride, bias=False), layer("BatchNorm"), layer("Activation", name="relu"),
-              _convolution(out, bias=False), layer("BatchNorm")]
+def basic_block(inputs: int, out: int, stride: int) -> Config:
+    branch = [convolution(out, stride=stride, bias=False), layer("BatchNorm"), layer("Activation", name="relu"),
+              convolution(out, bias=False), layer("BatchNorm")]
     if inputs == out and stride == 1:
         return layer("Residual", layer=branch, activation="relu")
     short = layer("Sequential", layers=[layer("Conv2d", out_channels=out, kernel_size=1, stride=stride, bias=False),
@@ -98,8 +98,8 @@ def _basic_block(inputs: int, out: int, stride: int) -> Config:
 
 
 def _resnet() -> list[Config]:
-    blocks = [_basic_block(a, b, s) for a, b, s in bench_torch.RESNET20]
-    return [_convolution(16, bias=False), layer("BatchNorm"), layer("Activation", name="relu"), *blocks,
+    blocks = [basic_block(a, b, s) for a, b, s in bench_torch.RESNET20]
+    return [convolution(16, bias=False), layer("BatchNorm"), layer("Activation", name="relu"), *blocks,
             layer("GlobalPool"), layer("Dense", out_features=10)]
 
 
@@ -121,13 +121,13 @@ def tasks() -> list[Task]:
             Task("cnn b64", _cnn(), (64, 1, 28, 28), (64,), 10, bench_torch.cnn,
                  784 * 288 + 196 * 64 * 288 + 3136 * 128 + 1280, 784 * 288, quick=True, tinygrad=bench_tinygrad.cnn),
             _resnet_task(32), _lstm_task(),
-            _gpt_task("gpt b16 t128", 16, width=128, heads=4, depth=4, tokens=96, length=128)]
+            gpt_task("gpt b16 t128", 16, width=128, heads=4, depth=4, tokens=96, length=128)]
 
 
 def gpu_tasks() -> list[Task]:
     """Four networks at the sizes of GPUs, smallest first."""
     return [_mlp_task(512, quick=True), _lstm_task(), _resnet_task(256),
-            _gpt_task("gpt d768 L12 h12 t1024 b8 v8192", 8, width=768, heads=12, depth=12, tokens=8192, length=1024)]
+            gpt_task("gpt d768 L12 h12 t1024 b8 v8192", 8, width=768, heads=12, depth=12, tokens=8192, length=1024)]
 
 
 def _resnet_task(batch: int) -> Task:
@@ -140,7 +140,7 @@ def _lstm_task() -> Task:
                 50 * 64 * 512)
 
 
-def _gpt_task(name: str, batch: int, **sizes: int) -> Task:
+def gpt_task(name: str, batch: int, **sizes: int) -> Task:
     width, depth, length, tokens = sizes["width"], sizes["depth"], sizes["length"], sizes["tokens"]
     # A block: four matrices for attention, eight for the rest, scores and their use up to the query's place;
     # no product for the input.
@@ -236,26 +236,42 @@ def training(task: Task, engine: Engine,
 def ours(task: Task, arithmetic: str = "fp32") -> Callable[[Engine], Run]:
     def prepare(engine: Engine) -> Step:
         step, arguments = training(task, engine, arithmetic)
-        with on(engine):
-            x, y = (tensor(a) for a in task.batch())
-            engine.run([x, y])
+        x, y = our_batch(task, engine)
         return Step(step, lambda: arguments(x, y))
 
     return prepare
 
 
-def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False,
-                   start: Mapping[str, Array] | None = None, arithmetic: str = "fp32") -> Callable[..., Any]:
-    """PyTorch's step(x, y), which gives the loss; `start`: the state to begin with, by its names."""
+def our_batch(task: Task, engine: Engine) -> list[Tensor]:
+    """The task's batch, on the device."""
+    with on(engine):
+        found = [tensor(a) for a in task.batch()]
+        engine.run(found)
+    return found
+
+
+def their_batch(task: Task, peer: Torch) -> list[TheirTensor]:
+    """The task's batch as PyTorch takes it: labels are int64."""
+    return [peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch()]
+
+
+def their_network(task: Task, peer: Torch, compiled: bool = False) -> tuple[Any, Any]:
+    """(module, what is called): the module itself, or what torch.compile makes of it."""
     torch = peer.torch
     torch.manual_seed(0)
     model = task.torch(torch).to(peer.where)
+    # Graphs of CUDA are its fastest mode where launches take longer than kernels, and no slower elsewhere.
+    mode = "reduce-overhead" if peer.where == "cuda" else None
+    return model, torch.compile(model, mode=mode) if compiled else model
+
+
+def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False,
+                   start: Mapping[str, Array] | None = None, arithmetic: str = "fp32") -> Callable[..., Any]:
+    """PyTorch's step(x, y), which gives the loss; `start`: the state to begin with, by its names."""
+    torch, (model, forward) = peer.torch, their_network(task, peer, compiled)
     if start is not None:
         model.load_state_dict({k: peer.array(v) for k, v in start.items()})
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
-    # Graphs of CUDA are its fastest mode where launches take longer than kernels, and no slower elsewhere.
-    forward = torch.compile(model, mode="reduce-overhead" if peer.where == "cuda" else None) if compiled else model
-
     device, stored = next(model.parameters()).device.type, getattr(torch, STORED.get(arithmetic, ""), None)
     scaler, tf32 = torch.amp.GradScaler(device, enabled=arithmetic == "fp16"), arithmetic == "tf32"
 
@@ -277,7 +293,6 @@ def theirs(task: Task, fused: bool | None = None, compiled: bool = False,
            arithmetic: str = "fp32") -> Callable[[Torch], Run]:
     def prepare(peer: Torch) -> Run:
         step = their_training(task, peer, fused, compiled, arithmetic=arithmetic)
-        x, y = (peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch())
-        return functools.partial(step, x, y)
+        return functools.partial(step, *their_batch(task, peer))
 
     return prepare
