@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from ..engine.device.compile_probe import environment
@@ -20,11 +20,11 @@ from ..engine.device.compile_probe import environment
 
 class Child:
     """`python -m module`, which calls `serve`. For one thread at a time.
-    `patience`: [s] after which a question counts as hanging.
+    `patience`: [s] after which a question counts as hanging; `settings`: environment variables that only it has.
     """
 
-    def __init__(self, module: str, patience: float) -> None:
-        self.module, self.patience = module, patience
+    def __init__(self, module: str, patience: float, settings: Mapping[str, str] | None = None) -> None:
+        self.module, self.patience, self.settings = module, patience, settings or {}
         self.process: subprocess.Popen[str] | None = None
         self.said: IO[bytes] | None = None
         self.late = False
@@ -57,7 +57,7 @@ class Child:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
         self.process = subprocess.Popen([sys.executable, "-m", self.module], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.said, text=True,
-                                        start_new_session=True, env=environment())
+                                        start_new_session=True, env={**environment(), **self.settings})
         return self.process
 
     def _ending(self, process: subprocess.Popen[str]) -> str:

@@ -200,7 +200,7 @@ def ours(work: Work, engine: Engine) -> tuple[Contender, dict[str, Any]]:
     before = _settled(pool)
     with serving() as served:
         call = work.ours(engine)
-        me = Contender("clnet", _within(engine, call), getattr(engine, "finish", _nothing), pause=_pause(engine))
+        me = Contender("clnet", within(engine, call), getattr(engine, "finish", _nothing), pause=pause_of(engine))
         me.warm()
     facts: dict[str, Any] = {"tuning": "; ".join(sorted(served)) or RULES}
     if pool is not None:
@@ -227,7 +227,7 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
     if work.numpy and engine.compiles and (work.suite == "ops" or not setting.quick):
         host = NumpyEngine("float32")
         slow = f"not run: {work.flops / 1e9:.0f} GFLOP a call take NumPy seconds" if work.flops > HOST_FLOPS else ""
-        wanted.append(("numpy", lambda: _absent(slow) if slow else _within(host, work.ours(host)), _nothing))
+        wanted.append(("numpy", lambda: _absent(slow) if slow else within(host, work.ours(host)), _nothing))
     if isinstance(torch, Torch) and work.torch:
         for mode, prepare in {"": work.torch, **({} if setting.quick else work.modes)}.items():
             name = f"{torch.name} ({mode})" if mode else torch.name
@@ -237,10 +237,10 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
         wanted.append((tiny.name, lambda: prepare_tiny(tiny), tiny.finish))
     elif work.tinygrad and tiny:
         wanted.append(("tinygrad", lambda: _absent(str(tiny)), _nothing))
-    return [_contender(*w, _pause(engine)) for w in wanted]
+    return [_contender(*w, pause_of(engine)) for w in wanted]
 
 
-def _pause(engine: Engine) -> float:
+def pause_of(engine: Engine) -> float:
     """[s] Nobody takes a core from a GPU."""
     return 0.0 if engine.device.is_gpu else PAUSE
 
@@ -265,7 +265,7 @@ def _nothing() -> None:
     pass
 
 
-def _within(engine: Engine, call: Run) -> Run:
+def within(engine: Engine, call: Run) -> Run:
     def run() -> Any:
         with on(engine):
             return call()

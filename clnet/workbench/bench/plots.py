@@ -1,4 +1,4 @@
-"""The bench's rows as pictures: ratios a peer, a roofline a suite, step time against size."""
+"""The bench's rows as pictures: ratios a peer, a roofline a suite, time against size."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from .. import plots
 from ..plots import Picture
 from . import suites
 from .row import Row, roof
-from .suites.scaling import FAMILIES, size_of
 
 MOST = 15  # bars of a picture
 
 
 def pictures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """PNGs by name: bars of ratios, one picture a device and peer; rooflines; curves of scaling; bars of memory."""
-    return {**_ratios(rows), **_rooflines(rows), **_scaling(rows), **_memory(rows)}
+    """PNGs by name: bars of ratios, one picture a device and peer; rooflines; curves over sizes; bars of memory."""
+    return {**_ratios(rows), **_rooflines(rows), **_growth(rows), **_memory(rows)}
 
 
 def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -68,20 +67,25 @@ def _point(r: Row) -> plots.Point:
                        "counted as direct" if r.counted else "")
 
 
-def _scaling(rows: Sequence[Row]) -> dict[str, Picture]:
+def _growth(rows: Sequence[Row]) -> dict[str, Picture]:
     out: dict[str, Picture] = {}
-    for device in dict.fromkeys(r.device for r in rows if r.suite == "scaling"):
-        for family, what in FAMILIES.items():
+    for device, suite in dict.fromkeys((r.device, r.suite) for r in rows):
+        for family, curve in suites.find(suite).curves.items():
             some = [r for r in rows
-                    if (r.device, r.suite) == (device, "scaling") and r.work.startswith(family) and r.ours_ms]
-            ours = {size_of(r.work): float(r.ours_ms or 0) for r in some}
+                    if (r.device, r.suite) == (device, suite) and r.work.startswith(family) and r.ours_ms]
+            ours = {_size_of(r.work): float(r.ours_ms or 0) for r in some}
             peers = dict.fromkeys(r.peer for r in some if r.peer)
-            series = {"clnet": ours} | {p: {size_of(r.work): r.peer_ms for r in some if r.peer == p and r.peer_ms}
+            series = {"clnet": ours} | {p: {_size_of(r.work): r.peer_ms for r in some if r.peer == p and r.peer_ms}
                                         for p in peers}
             if len(ours) > 1:
-                title = f"{family}: step time on {_machine(some)}"
-                out[f"{device}-{family}"] = plots.growth(series, title, what, "ms a step")
+                title = f"{family}: {curve.time} on {_machine(some)}"
+                out[f"{device}-{family}"] = plots.growth(series, title, curve.size, "ms")
     return out
+
+
+def _size_of(work: str) -> float:
+    """The number at the end of a work's name."""
+    return float(work.split()[-1])
 
 
 def _memory(rows: Sequence[Row]) -> dict[str, Picture]:

@@ -100,7 +100,7 @@ def markdown(rows: Sequence[Row]) -> str:
     out = [_key(parts)]
     for (kind, suite), some in parts.items():
         out.append(f"### {kind}: {suite}")
-        if not suites.find(suite).ratios:
+        if not suites.find(suite).narrow:
             out.append(tables.markdown({k: v for k, v in shown(r).items() if k not in ("suite", "device")}
                                        for r in some))
             continue

@@ -29,6 +29,8 @@ class Row:
     made          share of the counted products that are made, then
     launches      kernels a step; kernel_bytes: what they read and write a step; peak_bytes: our buffers' peak while the
                   work was prepared and ran
+    steady_ms, peer_steady_ms  of the same shape when it is not new; built: programs, while the row was measured
+    pool_before, pool_after    our buffers in use at both ends of it
     tuning        the entries of tuning tables that shaped our kernels, or "rules"
     error, peer_error  ours and the peer's, of the suite accuracy; bound: what ours may be
     machine       the device in words
@@ -63,6 +65,11 @@ class Row:
     kernel_bytes: int | None = None
     peak_bytes: int | None = None
     peer_bytes: int | None = None
+    steady_ms: float | None = None
+    peer_steady_ms: float | None = None
+    built: int | None = None
+    pool_before: int | None = None
+    pool_after: int | None = None
     error: float | None = None
     peer_error: float | None = None
     bound: float | None = None

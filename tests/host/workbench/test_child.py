@@ -25,6 +25,7 @@ def answer(question):
         case "HuberLoss": os.kill(os.getpid(), signal.SIGSEGV)
         case "leave": sys.exit("LLVM ERROR: cannot select")
         case "hang": time.sleep(60)
+        case "setting": return {"setting": os.environ.get("SETTING_OF_A_CHILD")}
         case "raise": raise ValueError("on purpose")
     return {"unknown": True, "process": os.getpid()}
 
@@ -51,6 +52,15 @@ def test_a_child_answers_and_what_it_prints_is_no_answer(child: Child) -> None:
     assert first == second  # one process
     assert child.ask({"name": "raise"}) == {"failed": "ValueError: on purpose"}
     assert child.ask({"name": "c"}) == first
+
+
+def test_a_child_has_settings_of_its_own(module: str) -> None:
+    found = Child(module, 20.0, {"SETTING_OF_A_CHILD": "its"})
+    try:
+        assert found.ask({"name": "setting"}) == {"setting": "its"}
+    finally:
+        found.stop()
+    assert "SETTING_OF_A_CHILD" not in os.environ
 
 
 def test_the_end_of_a_child_is_told_and_another_takes_its_place(child: Child) -> None:

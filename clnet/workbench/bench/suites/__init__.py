@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from ..compare import Setting
@@ -38,6 +38,13 @@ class Measurable(Protocol):
         """What was measured, a row a peer."""
 
 
+class Curve(NamedTuple):
+    """What works are drawn over, the number at the end of their names, and what their times are."""
+
+    size: str
+    time: str
+
+
 @dataclass(frozen=True)
 class Suite:
     """A suite, and how its rows are shown.
@@ -49,6 +56,8 @@ class Suite:
     ratios   its rows are ratios of a peer's to ours, which count in sums
     rates    its rows have GFLOP/s and GB/s
     bars     its ratios are drawn
+    narrow   its table in reports has a row a work and a column a peer; else rows as they stand in `cells`
+    curves   works whose names begin so are drawn over the number that they end in
     """
 
     works: Callable[..., Sequence[Measurable]]
@@ -58,6 +67,8 @@ class Suite:
     ratios: bool = True
     rates: bool = True
     bars: bool = False
+    narrow: bool = True
+    curves: Mapping[str, Curve] = field(default_factory=dict)
 
 
 def names() -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""What a new shape costs, measured in processes of their own: the parts of the suite shapes."""

@@ -1,0 +1,120 @@
+"""Sequences of random lengths, one after the other, as data sets of text and signals have them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ....errors import OutOfDeviceMemory
+from ..compare import Setting
+from ..row import Row
+from ..suites.steps import Task
+from .apart import Apart
+from .networks import LONGEST, ragged
+from .runners import KINDS, Attempts, Runner, against, ms, ours, peers_of, shaped
+
+SHORTEST = 8
+STEPS, QUICK_STEPS = 1000, 40
+CHUNK = 10  # steps in a row, then the peer takes the same; what is built after the first of them is counted
+BUDGET, QUICK_BUDGET = 120.0, 15.0  # [s] of ours, after which no chunk begins; two there are
+TABLE, QUICK_TABLE = (8, 32, 64, 128, 192, 256, 384, 512), (8, 128, 512)  # lengths that are timed when they are known
+
+
+@dataclass
+class Walk:
+    """What a run over random lengths came to: [s] a chunk, ours and the peers'; programs built after the first chunk;
+    [bytes] of our buffers in use before and after; `full`: what ended it, if memory did.
+    """
+
+    mine: list[float] = field(default_factory=list)
+    its: dict[str, list[float]] = field(default_factory=dict)
+    built: int = 0
+    before: int = 0
+    after: int = 0
+    full: str = ""
+
+
+@dataclass(frozen=True)
+class RandomLengths(Apart):
+    """[ms] a step over sequences of 8 to 512 steps, and what the same steps would take were each length known: that is
+    interpolated between the lengths of a table, each timed steady. Ratios are of chunks of steps.
+    """
+
+    task: Task
+    kind: str
+    quick: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.task.name} {self.kind}, lengths {SHORTEST} to {LONGEST} at random"
+
+    def measure(self, setting: Setting) -> list[Row]:
+        lengths = drawn(QUICK_STEPS if setting.quick else STEPS)
+        table = QUICK_TABLE if setting.quick else TABLE
+        walk = self.walked(setting, lengths, QUICK_BUDGET if setting.quick else BUDGET)
+        gc.collect()  # what was recorded for all these lengths
+        done = lengths[: CHUNK * len(walk.mine)]
+        if not done:
+            return [setting.row(self.suite, self.name, note=walk.full, failed=True)]
+        # A network of its own: how many lengths one has seen before does not count here.
+        me, others = ours(self.task, self.kind, setting.engine), peers_of(self.task, self.kind, setting)
+        steady = {r.name: r.attempt(self._steady, r, table, done) for r in (me, *others)}
+        short = f"; ended after {BUDGET if not setting.quick else QUICK_BUDGET:.0f} s" * (len(done) < len(lengths))
+        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(walk.mine) / len(done)), steady_ms=ms(steady[me.name]),
+                           built=walk.built, pool_before=walk.before, pool_after=walk.after, failed=bool(walk.full),
+                           note=f"{len(done)} steps of {len(lengths)}, {len(set(done))} lengths"
+                                f"{f'; {walk.full}' if walk.full else short}")
+        return [self._against(bare, o, walk, steady[o.name]) for o in others] or [bare]
+
+    def walked(self, setting: Setting, lengths: Sequence[int], budget: float) -> Walk:
+        """Chunk after chunk, everybody in turn, until all are done, or we took the budget [s], or all memory."""
+        engine, walk = setting.engine, Walk()
+        walk.before = engine.pool.statistics().active
+        me, others = ours(self.task, self.kind, engine), peers_of(self.task, self.kind, setting)
+        walk.its, built = {o.name: [] for o in others}, 0
+        for k in range(0, len(lengths), CHUNK):
+            if len(walk.mine) >= 2 and sum(walk.mine) > budget:
+                break
+            tasks = [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]]
+            try:
+                walk.mine.append(chunk(me, tasks))
+            except OutOfDeviceMemory as error:
+                walk.full = " ".join(str(error).split())[:160]
+                break
+            built = engine.programs.counters().builds if k == 0 else built
+            for o in others:
+                seconds = o.attempt(chunk, o, tasks)
+                walk.its[o.name] += [] if seconds is None else [seconds]
+        walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
+        return walk
+
+    def _steady(self, runner: Runner, table: Sequence[int], lengths: Sequence[int]) -> float:
+        """[s] a step, were all lengths known."""
+        known = [runner.steady(shaped(self.task, length=n)) for n in table]
+        return float(np.interp(lengths, table, known).mean())
+
+    def _against(self, bare: Row, peer: Attempts, walk: Walk, steady: float | None) -> Row:
+        its = walk.its[peer.name]
+        row = against(bare, peer, list(zip(walk.mine, its, strict=False)), steady)
+        # The chunks' times are of other lengths each: their mean counts, not their median.
+        return row if row.peer_ms is None else replace(row, peer_ms=ms(sum(its) / (CHUNK * len(its))))
+
+
+def drawn(count: int) -> list[int]:
+    """Lengths at random, always the same."""
+    return [int(n) for n in np.random.default_rng(0).integers(SHORTEST, LONGEST + 1, count)]
+
+
+def chunk(runner: Runner, tasks: Sequence[Task]) -> float:
+    """[s] of a step on each of these, data made before."""
+    calls = [runner.prepare(t) for t in tasks]
+    time.sleep(runner.pause)
+    return sum(runner.timed(call) for call in calls)
+
+
+def works() -> list[RandomLengths]:
+    return [RandomLengths(t, kind, (t.name, kind) == ("bilstm", "predict")) for t in ragged() for kind in KINDS]

@@ -1,0 +1,57 @@
+"""What it takes to record, plan and bind a training step by the depth of the network; its programs are there."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from ....engine import on
+from ..compare import Setting, Step
+from ..row import Row
+from ..suites import steps as bench_steps
+from .apart import Apart
+from .networks import deep
+from .runners import ms
+
+DEPTHS = (1, 4, 16, 64)
+QUICK = (1, 4)
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Planning(Apart):
+    """ms to record, plan and bind a step, and its launches: a network is made anew each time, its programs are in
+    memory from the first. Nothing runs. PyTorch plans nothing.
+    """
+
+    blocks: int
+
+    @property
+    def name(self) -> str:
+        return f"planning residual blocks {self.blocks}"
+
+    @property
+    def quick(self) -> bool:
+        return self.blocks in QUICK
+
+    def measure(self, setting: Setting) -> list[Row]:
+        engine, found = setting.engine, list[float]()
+        for _ in range(1 + ROUNDS):
+            step, arguments = bench_steps.training(deep(self.blocks), engine)
+            given = arguments(*bench_steps.our_batch(deep(self.blocks), engine))
+            engine.finish()
+            with on(engine):
+                built, start = engine.programs.counters().builds, time.perf_counter()
+                step.prepare(*given)
+                found.append(time.perf_counter() - start)
+        launches = Step(step, lambda: given).launches
+        seconds = found[1:]
+        return [setting.row(self.suite, self.name, ours_ms=ms(statistics.median(seconds)), launches=launches,
+                            built=engine.programs.counters().builds - built, rounds=ROUNDS,
+                            note=f"{min(seconds):.2f} to {max(seconds):.2f} s; "
+                                 f"{statistics.median(seconds) / launches * 1e3:.3f} ms a launch")]
+
+
+def works() -> list[Planning]:
+    return [Planning(n) for n in DEPTHS]

@@ -1,0 +1,70 @@
+"""The suite shapes on devices: runners run what they say, in processes of their own with caches of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet.workbench.bench import compare, peers
+from clnet.workbench.bench.shapes import cold, new, runners
+from clnet.workbench.bench.shapes.apart import asked
+from clnet.workbench.bench.shapes.networks import ragged, tasks
+from clnet.workbench.bench.shapes.planning import Planning
+from clnet.workbench.bench.suites import scaling
+from clnet.workbench.bench.suites import steps as bench_steps
+
+
+def test_a_runner_takes_any_batch(quick: Any) -> None:
+    task = scaling.task("mlp small", 8, 1)
+    predict, training = (runners.ours(task, kind, quick) for kind in ("predict", "training"))
+    for batch in (8, 5, 3):
+        out = predict.prepare(runners.shaped(task, batch=batch))()
+        assert out.shape == (batch, scaling.CLASSES) and np.isfinite(out).all()
+        assert np.isfinite(training.prepare(runners.shaped(task, batch=batch))().numpy())
+    losses = [float(training.prepare(task)().numpy()) for _ in range(20)]
+    assert losses[-1] < losses[0], "it trains"
+
+
+def test_sequences_take_any_length_and_ours_have_the_peers_parameters(quick: Any) -> None:
+    torch = peers.torch_for(quick.device)
+    for task in ragged():
+        small = runners.shaped(replace(task, x=(2, *task.x[1:]), y=(2, *task.y[1:])), length=9)
+        out = runners.ours(task, "predict", quick).prepare(small)()
+        assert out.shape == (*small.y, task.classes)
+        if torch is not None:
+            assert runners.theirs(task, "predict", torch).prepare(small)().shape == out.shape
+            its = sum(p.numel() for p in task.torch(torch.torch).parameters())
+            assert its == sum(v.size for v in bench_steps.network(task).parameters())
+
+
+def test_a_new_shape_on_a_device(quick: Any) -> None:
+    work = new.NewShape(scaling.task("mlp small", 16, 1), "predict", "batch")
+    rows = work.measure(compare.Setting(quick, peers.torch_for(quick.device) or "", quick=True))
+    for row in rows:
+        assert row.ours_ms and row.steady_ms and row.built is not None and row.built >= 0
+        assert not row.peer or (row.ratio and row.peer_steady_ms)
+
+
+def test_planning_is_measured_in_a_process_with_empty_caches(quick: Any) -> None:
+    (row,) = Planning(1).rows(compare.Setting(quick, quick=True))
+    assert (row.work, row.device, row.built) == ("planning residual blocks 1", quick.device.key, 0)
+    assert row.ours_ms and (row.launches or 0) > 20 and "ms a launch" in row.note
+    assert row.busy is None or 0 <= row.busy <= 1
+
+
+def test_a_process_that_cannot_says_why(quick: Any, tmp_path: Any) -> None:
+    question = {"suite": "shapes", "work": "nothing", "device": quick.device.key, "quick": True, "torch": False}
+    with pytest.raises(RuntimeError, match=r"ConfigError: bench: expected a work of the suite shapes; got 'nothing'"):
+        asked("apart", question, str(tmp_path))
+
+
+@pytest.mark.slow  # three processes, one of which compiles
+def test_a_cold_start_compiles_and_a_warm_one_does_not(quick: Any) -> None:
+    task = next(t for t in tasks() if t.name.startswith("lstm"))
+    rows = cold.ColdStart(task).rows(compare.Setting(quick, quick=True))
+    found = {r.work: r.ours_ms for r in rows}
+    assert list(found) == [f"lstm {shape}, {cache} cache" for shape in cold.SHAPES for cache in cold.CACHES]
+    assert found["lstm first shape, warm cache"] < found["lstm first shape, empty cache"]  # type: ignore[operator]
