@@ -8,7 +8,7 @@ import contextlib
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from .compile.plan import Launch, Plan
 from .device.commands import Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
+from .device.kernel import kernel_of
 from .device.memory import Block, Pool
 from .device.programs import ProgramCache
 
@@ -56,30 +57,28 @@ class BoundPlan:
     """
 
     def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
-        import pyopencl as cl
-
         self.plan = plan
         self.kernels: list[Any] = []
         self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
         tell = _watched.tell
         total = len({s.text for s in plan.launches if s.host is None})
-        done: set[str] = set()
+        done: dict[str, Any] = {}  # programs by their texts, which are long: layers repeat
         for launch in plan.launches:
             if launch.host is not None:
                 self.kernels.append(None)
                 continue
-            if tell and launch.text not in done:
-                tell(len(done), total)
-                done.add(launch.text)
-            program = engine.programs.get(launch.text, engine.options, name=launch.name)
+            if launch.text not in done:
+                if tell:
+                    tell(len(done), total)
+                done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
             with translated(f"kernel {launch.name}"):
-                kernel = cl.Kernel(program, launch.name)
+                made = kernel_of(done[launch.text], launch.name)
                 for k, (kind, value) in enumerate(launch.args):
                     if kind == "value":
-                        kernel.set_arg(k, value)
+                        made.set_arg(k, value)
                     else:
-                        self.addresses.append((kernel, k, value))
-            self.kernels.append(kernel)
+                        self.addresses.append((made, k, value))
+            self.kernels.append(made)
 
     def turn(self, plan: Plan) -> bool:
         """The same kernels with the arguments of another plan of one structure;
@@ -145,7 +144,7 @@ class OpenCLEngine:
         self.queue = Queue(device)
         self.transfers = self.queue.transfers
         self.pool = Pool(device, flush=self.queue.finish, settle=self.queue.settle)
-        self.plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.plans: OrderedDict[Any, Any] = OrderedDict()
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
         right = ("-cl-fp32-correctly-rounded-divide-sqrt",) if device.is_gpu and _rounds_division(device) else ()
         self.options = (QUIET, *right)
@@ -229,7 +228,26 @@ class OpenCLEngine:
                 self.plans.move_to_end(key)
         return plan, leaves
 
-    def remember(self, key: Any, plan: Plan) -> None:
+    def plan_of_step(self, roots: Sequence[Tensor], first: Sequence[Tensor],
+                     into: Mapping[int, int]) -> tuple[Plan, list[Tensor]]:
+        """The plan for a recorded step and its leaves, `first` before all others: that of an equal step where there was
+        one (the same network made anew: a fold of a cross-validation, a cell that runs again). `into` says which
+        outputs overwrite which leaf.
+        """
+        key, leaves = graphs.signature(roots, self.known)
+        places = {id(t): k for k, t in enumerate(leaves)}
+        key = key, tuple(places.get(id(t)) for t in first), tuple(into.items())
+        with self._lock:
+            found = self.plans.get(key)
+        if found is None:
+            graph = graphs.build(roots, self.known, self.device, first)
+            found = compiled(graph, self.device, into), [places[id(t)] for t in graph.leaves[len(first):]]
+            with self._lock:
+                self.remember(key, found)
+        plan, others = found
+        return plan, [*first, *(leaves[k] for k in others)]
+
+    def remember(self, key: Any, plan: Any) -> None:
         self.plans[key] = plan
         while len(self.plans) > PLANS:
             self.plans.popitem(last=False)

@@ -11,12 +11,12 @@ from ..core.spec import Spec
 @dataclass(frozen=True)
 class Operand:
     """What the choice of a kernel may know of an input:
-    spec, element strides (0 where broadcast), offset in its buffer.
+    spec, element strides (0 where broadcast), and what the offset in its buffer is known to be a multiple of.
     """
 
     spec: Spec
     strides: tuple[int, ...]
-    offset: int = 0
+    multiple: int = 0
     shape = property(lambda self: self.spec.shape)
     dtype = property(lambda self: self.spec.dtype)
 

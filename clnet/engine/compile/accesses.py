@@ -14,11 +14,11 @@ from .emit import Emitter, Params, Value
 from .fusion import Fusion, Schedule
 from .index import Expr, variables
 from .node import Assembly, Leaf, Node
+from .reads import ALIGNED
 
 if TYPE_CHECKING:
     from ..device.devices import Device
 
-ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
 STREAM = 8 << 20  # [bytes] of a result that does not stay in a cache until it is read
 BEYOND = 1 << 20  # [bytes] of an operand that is not in a core's own cache
 PAGE = 4096  # [bytes] of memory

@@ -5,17 +5,17 @@ to what the device runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...core.op import OPS, Concatenation, Kernel, Op, Pointwise, Reduction, View
 from ...core.precision import autocast, precision
 from ...core.size import number, typical, varies
-from ...core.spec import NARROW, Spec
+from ...core.spec import NARROW, Spec, is_float
 from ...core.tensor import Tensor, constant, in_order, record
-from ...kernels.stage import Stage
 from ...kernels.variant import Choice
-from .node import COPY, Graph, Leaf, Node, computed
+from .frozen import frozen, signed
+from .node import COPY, Graph, Leaf, Node, Stages, computed
 from .reads import operands
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple
             leaves.append(t)
         else:
             assert t.op is not None
-            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), tuple(_lasting(t.attrs).items()), t.spec))
+            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), signed(_lasting(t.attrs)), t.spec))
     return (tuple(rows), tuple(numbers[id(r)] for r in roots)), leaves
 
 
@@ -59,6 +59,8 @@ class _Builder:
         self.of: dict[int, Node] = {}
         self.keep: list[Tensor] = []  # ids in `of` must not be reused while we build
         self.copies = 0
+        self.choices: dict[Hashable, Choice] = {}  # layers repeat
+        self.asked: dict[int, Stages | None] = {}  # by the choice's id
         self.whole: set[int] = set()  # what is rounded as one
 
     def leaf(self, t: Tensor) -> Node:
@@ -68,8 +70,8 @@ class _Builder:
         return node
 
     def node(self, op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec,
-             stages: Sequence[Stage] | None) -> Node:
-        key = (op.name, tuple(n.number for n in inputs), tuple(attrs.items()), spec)
+             stages: Stages | None) -> Node:
+        key = (op.name, tuple(n.number for n in inputs), signed(attrs), spec)
         if key not in self.table:
             self.table[key] = computed(len(self.graph.nodes), op, inputs, attrs, spec, stages)
             self.graph.nodes.append(self.table[key])
@@ -95,8 +97,8 @@ class _Builder:
         stages = None
         if isinstance(t.op, Kernel):
             choice = self.choice(t)
-            stages = None if choice is None else choice.stages
             if choice is not None:
+                stages = self.stages(choice)
                 self.graph.choices.append((f"{t.op.name} {t.spec}", choice))
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*map(_shared, t.inputs), **t.attrs)])[0]
@@ -107,7 +109,18 @@ class _Builder:
         assert isinstance(t.op, Kernel)
         if t.op.launch is None:
             return None
-        return t.op.launch.choice(self.device, operands(t.op, [self.of[id(i)] for i in t.inputs]), **t.attrs)
+        given = operands(t.op, [self.of[id(i)] for i in t.inputs])
+        key = t.op.name, tuple(given), frozen(t.attrs)
+        if key not in self.choices:
+            self.choices[key] = t.op.launch.choice(self.device, given, **t.attrs)
+        return self.choices[key]
+
+    def stages(self, choice: Choice) -> Stages | None:
+        """What the chosen variant asks for; None where there is none."""
+        if id(choice) not in self.asked:
+            stages = choice.stages
+            self.asked[id(choice)] = None if stages is None else Stages(stages)
+        return self.asked[id(choice)]
 
     def serves(self, t: Tensor) -> bool:
         """Whether the device has a kernel for t."""
@@ -214,9 +227,10 @@ def _rounded_whole(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> 
 
 
 def _concat(t: Tensor) -> Tensor | None:
-    """Few parts, or parts that are not contiguous in the result: a fused sum of zero-padded parts instead of placement.
+    """Few parts, or parts that are not contiguous in the result: a fused sum of parts padded with zeros, which are
+    negative because that alone leaves the sign of a zero as it is, instead of placement.
     """
-    axis = t.attrs["axis"]
+    axis, zero = t.attrs["axis"], -0.0 if is_float(t.dtype) else 0
     if math.prod(t.shape[:axis]) == 1 and len(t.inputs) > 2:
         return None
     total, at = None, 0
@@ -226,7 +240,7 @@ def _concat(t: Tensor) -> Tensor | None:
         at += x.shape[axis]
         part = x
         if any((*low, *high)):
-            part = OPS["pad"](x, low=tuple(low), high=tuple(high), inner=(0,) * t.ndim, value=0)
+            part = OPS["pad"](x, low=tuple(low), high=tuple(high), inner=(0,) * t.ndim, value=zero)
         total = part if total is None else (OPS["bit_or"] if t.dtype == "bool" else OPS["add"])(total, part)
     return total
 

@@ -4,10 +4,11 @@ one arena, by how long each is needed.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from ...core.size import number
 from .accesses import in_memory
@@ -83,21 +84,36 @@ class MemoryMap:
         whole life.
         """
         self.arena = 0
-        taken: list[tuple[int, int, int, int]] = []
+        taken = _Taken(len(self.slots))
         whole = [-(-size // SLOT) * SLOT or SLOT for size in sizes]
         for size, slot in sorted(zip(whole, self.slots, strict=True), key=lambda s: (-s[0], s[1].first)):
-            at = 0
-            for start, end, first, last in taken:
-                if first <= slot.last and slot.first <= last:
-                    if at + size <= start:
-                        break
-                    at = max(at, end)
-            bisect.insort(taken, (at, at + size, slot.first, slot.last))
+            at = taken.place(size, slot.first, slot.last)
             self.arena = max(self.arena, at + size)
             if isinstance(slot.what, Node):
                 self.nodes[slot.what] = Address("arena", at)
             else:
                 self.scratch[slot.what] = Address("arena", at)
+
+
+class _Taken:
+    """Which bytes of an arena are taken when, in arrays: a deep network asks for each of its slots about all others."""
+
+    def __init__(self, most: int) -> None:
+        self._count = 0
+        self._start, self._end, self._first, self._last = np.zeros((4, most), np.int64)
+
+    def place(self, size: int, first: int, last: int) -> int:
+        """The lowest offset at which so many bytes are free from fusion `first` to `last`; they are taken from now on.
+        """
+        k = self._count
+        beside = np.flatnonzero((self._first[:k] <= last) & (self._last[:k] >= first))
+        beside = beside[np.argsort(self._start[beside], kind="stable")]
+        ends = np.maximum.accumulate(np.concatenate([[0], self._end[beside]]))
+        room = np.flatnonzero(ends[:-1] + size <= self._start[beside])
+        at = int(ends[room[0]] if room.size else ends[-1])
+        self._start[k], self._end[k], self._first[k], self._last[k] = at, at + size, first, last
+        self._count = k + 1
+        return at
 
 
 def memory_map(schedule: Schedule, code: Sequence[Code], into: Mapping[int, int]) -> MemoryMap:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...core import op as ops
@@ -12,6 +13,7 @@ from ...core.spec import Spec
 from ...core.tensor import Tensor
 from ...kernels.stage import Stage
 from ...kernels.variant import Choice
+from .frozen import frozen
 
 # The attribute of a cast that is a copy for one kernel; the schedule computes it right before that.
 COPY = "copy"
@@ -76,11 +78,20 @@ class Call(Node):
     op: ops.Kernel
 
 
+class Stages(tuple[Stage, ...]):
+    """What the kernels of a node are asked for. Layers that repeat share one."""
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal where the stages are."""
+        return frozen([vars(s) for s in self])
+
+
 @dataclass(eq=False, repr=False)
 class Kernel(Call):
     """By hand-written kernels, which `stages` ask for. `twin` is the node that they compute too."""
 
-    stages: Sequence[Stage] = ()
+    stages: Stages = field(default_factory=Stages)
     _twin: weakref.ref[Kernel] | None = None  # each of two is the other's: only weakly, or neither would ever go
 
     @property
@@ -101,7 +112,7 @@ WAYS: dict[type[ops.Op], type[Node]] = {ops.Pointwise: Pointwise, ops.Reduction:
 
 
 def computed(number: int, op: ops.Op, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec,
-             stages: Sequence[Stage] | None) -> Node:
+             stages: Stages | None) -> Node:
     """The node of an op: of one with kernels by its stages, or on the host where those are None."""
     if isinstance(op, ops.Kernel):
         return (Host(number, op, inputs, attrs, spec) if stages is None

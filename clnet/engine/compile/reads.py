@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core import op as ops
-from ...core.size import same
+from ...core.size import common_divisor, same
 from ...core.spec import NARROW
 from ...kernels.operand import Operand, row_major
 from .index import Condition, Flat, Index, var
 from .node import Call, Node, View
 
+ALIGNED = 128  # elements to which memory is aligned where nothing is known against it
+
 
 # --- what kernels read
 def operands(op: ops.Kernel, inputs: Sequence[Node]) -> list[Operand]:
-    """What the op's launch function is told of its inputs."""
-    return [Operand(n.spec, *reversed(kernel_operand(op, n)[1:])) for n in inputs]
+    """What the op's launch function is told of its inputs; of where they begin what alignment says, so that layers
+    whose weights are parts of one vector ask the same.
+    """
+    found = ((n.spec, *kernel_operand(op, n)[1:]) for n in inputs)
+    return [Operand(spec, strides, common_divisor(offset, ALIGNED)) for spec, offset, strides in found]
 
 
 def kernel_operand(op: ops.Kernel, i: Node) -> tuple[Node, int, tuple[int, ...]]:

@@ -6,8 +6,11 @@ Fusions are ordered; a node may join an earlier one only if all it reads is ther
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import defaultdict
+from collections.abc import Sequence
+from operator import attrgetter
 
 from ...core.op import OPS
 from ...core.size import same, typical
@@ -25,6 +28,7 @@ class _Scheduler:
         self.graph = graph
         self.fusions: list[Fusion] = []
         self.home: dict[Node, Fusion] = {}
+        self.members: dict[Fusion, list[Node]] = defaultdict(list)  # whose home it is
         self.must: set[Node] = set()
         self.floating: dict[Node, int] = {}  # nodes that wait for a consumer, and how many would come along with each
         self.folds: dict[object, list[Fusion]] = defaultdict(list)  # by the elements that they walk, and how
@@ -92,7 +96,11 @@ class _Scheduler:
     def _new(self, n: Node, fusion: Fusion) -> Fusion:
         """n's home, from now on one of the schedule's."""
         self.fusions.append(fusion)
+        return self._house(n, fusion)
+
+    def _house(self, n: Node, fusion: Fusion) -> Fusion:
         self.home[n] = fusion
+        self.members[fusion].append(n)
         return fusion
 
     def _map(self, n: Node, *, front: bool = False) -> Fusion:
@@ -111,7 +119,7 @@ class _Scheduler:
     def _beside(self, n: Node, fusion: Fusion) -> None:
         """n comes out of a kernel that computes its twin."""
         fusion.cores.append(n)
-        self.home[n] = fusion
+        self._house(n, fusion)
         fusion.domain = max(fusion.domain, n.shape, key=math.prod)
 
     def _operands(self, n: Call) -> None:
@@ -138,25 +146,33 @@ class _Scheduler:
             self.ground(source)
         needs = [b for b, _ in self.bases[source]] if widened else [source]
         alike = self.folds[n.attrs["axes"], n.inputs[0].shape]
-        for fusion in alike:
-            if all(self.ready(b, fusion.position) for b in needs) and self._open(n, fusion):
+        # Behind all that it reads; in a deep network nearly all of those alike stand before it.
+        for fusion in alike[bisect.bisect(alike, self._behind(needs), key=attrgetter("position")) if alike else 0 :]:
+            if self._open(n, fusion):
                 fusion.cores.append(n)
-                self.home[n] = fusion
+                self._house(n, fusion)
                 break
         else:
             fusion = self._new(n, Folds(len(self.fusions), n.inputs[0].shape, [n], size=n.size))
             alike.append(fusion)
         if widened:
-            self.home[source] = fusion
+            self._house(source, fusion)
             self.floating.pop(source, None)
 
     def ready(self, base: Node, position: int) -> bool:
         """Whether a fusion at `position` can read base from memory or recompute it."""
-        if isinstance(base, Leaf) or (isinstance(base, Pointwise) and not base.inputs):
-            return True
-        if base in self.floating:
-            self.ground(base)
-        return base in self.home and self.home[base].position < position
+        return self._behind([base]) < position
+
+    def _behind(self, bases: Sequence[Node]) -> float:
+        """The position behind which a fusion can read all of these from memory or recompute them."""
+        found = -math.inf
+        for b in bases:
+            if isinstance(b, Leaf) or (isinstance(b, Pointwise) and not b.inputs):
+                continue
+            if b in self.floating:
+                self.ground(b)
+            found = max(found, self.home[b].position if b in self.home else math.inf)
+        return found
 
     def _open(self, n: Node, fusion: Fusion) -> bool:
         """Whether what n has to wait for is there before the fusion."""
@@ -191,7 +207,7 @@ class _Scheduler:
 
     def _settle(self, n: Node, fusion: Fusion) -> None:
         """n, and the waiting nodes it reads element for element, are computed in this fusion."""
-        self.home[n] = fusion
+        self._house(n, fusion)
         self.floating.pop(n, None)
         fusion.ops += 1
         if isinstance(fusion, Map) and len(n.shape) > len(fusion.domain):
@@ -236,7 +252,7 @@ class _Scheduler:
         mine = self._read(bases)
         for fusion in reversed(self.fusions[-8:]):
             if isinstance(fusion, Map) and same(fusion.size, n.size) and mine and self._fits(bases, fusion, n.size):
-                here = [m for m, home in self.home.items() if home is fusion]
+                here = self.members[fusion]
                 reads = {b for m in here for b, identity in self.bases.get(m, ()) if identity}
                 if mine & reads:
                     return fusion
@@ -257,7 +273,7 @@ class _Scheduler:
             at, k = at + base.size, k + count
             last = max(last or self.home[base], self.home[base], key=lambda fusion: fusion.position)
         assert last is not None
-        self.home[n] = last
+        self._house(n, last)
 
     def _whole(self, parts: tuple[Node, ...], k: int) -> tuple[Node, int]:
         """(what parts[k] is a view of, how many parts from there on are all of it, piece by piece in memory order;

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from ...core.size import common_divisor
 from ...kernels.operand import row_major
-from .accesses import ALIGNED, alignment, in_memory
+from .accesses import alignment, in_memory
 from .emit import OperandParam, Params
+from .frozen import frozen
 from .fusion import Fusion, Schedule
 from .node import COPY, Kernel, Node, View
+from .reads import ALIGNED
 from .source import Source
 
 Window = tuple[Node, int]
@@ -35,7 +34,7 @@ class Structure:
         self.windows: dict[Window, int] = {}
         self._numbers: dict[Node, int] = {}
         self._rows: list[Hashable] = []
-        self._whole: set[Node] = set()  # what is read otherwise than through a window
+        self._shifted: set[Node] = set()  # below views that read it from elsewhere than where it or a window begins
         ends = [tuple(self._number(n) for n in nodes) for nodes in (fusion.cores, fusion.stores)]
         self.key: tuple[object, ...] = (type(fusion), fusion.domain, fusion.size, *ends, *self._rows)
 
@@ -53,6 +52,8 @@ class Structure:
         if stored and not isinstance(node, View):
             return node.spec, place
         attrs = {k: v for k, v in node.attrs.items() if k != COPY}
+        if isinstance(node, View) and node.op.name not in RELAID:
+            self._shift(node)
         return (type(node), node.op and node.op.name, frozen(attrs), node.spec, stored, place, _stages(node),
                 *(self._read(i) for i in node.inputs))
 
@@ -70,17 +71,25 @@ class Structure:
                 number = self.windows.setdefault((base, start), len(self.windows))
                 return (*views, below.shape, frozen(below.attrs["step"]), self._number(base), number, start > 0,
                         common_divisor(start, ALIGNED))
-        self._whole.add(node)
         return self._number(node)
+
+    def _shift(self, view: Node) -> None:
+        """Notes what is in memory below a view that reads it elsewhere: where it begins is part of the text there."""
+        todo = [view]
+        while todo:
+            for i in todo.pop().inputs:
+                if i not in self._shifted:
+                    self._shifted.add(i)
+                    todo += [] if self.in_memory(i) else [i]
 
     # --- what was written for one, for another
     def serves(self, sources: list[Source]) -> bool:
         """Whether these sources of its own, which read windows, begin at places that are arguments and nothing else."""
         bases = {base for base, _ in self.windows}
-        if bases & self._whole or len({(base, start > 0) for base, start in self.windows}) > len(bases):
+        if bases & self._shifted:
             return False
         reads = [_place(r) for s in sources for r in s.params.reads]
-        return all(base not in bases or (base, start) in self.windows for base, start in reads)
+        return all(base not in bases or not start or (base, start) in self.windows for base, start in reads)
 
     def adapted(self, sources: list[Source], first: Structure) -> list[Source]:
         """The sources of `first`, which is equal, with what is read and written here."""
@@ -102,19 +111,8 @@ def _stages(node: Node) -> Hashable:
     """What the kernels of a core are asked for, and whether they compute a twin too."""
     if not isinstance(node, Kernel):
         return None
-    return frozen([vars(s) for s in node.stages]), node.twin and node.twin.spec
+    return node.stages.key, node.twin and node.twin.spec
 
 
 def _place(read: Node | OperandParam) -> Window:
     return (read.node, read.offset) if isinstance(read, OperandParam) else (read, 0)
-
-
-def frozen(value: Any) -> Hashable:
-    """A value that is equal where this one is the same: 1, 1.0 and True are three, and so are 0.0 and −0.0."""
-    if isinstance(value, dict):
-        return tuple((k, frozen(v)) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(frozen, value))
-    if isinstance(value, (bool, float, np.generic)):
-        return type(value), repr(value)
-    return value

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...core import op as ops
 from ...core.size import same
-from ...kernels.stage import Stage
-from .node import Graph, Kernel, Node, Pointwise, View
+from .frozen import frozen
+from .node import Graph, Kernel, Node, Pointwise, Stages, View
 from .reads import operands
 
 if TYPE_CHECKING:
@@ -31,19 +31,29 @@ class _Pairs:
 
     def __init__(self) -> None:
         self.twin: dict[Node, Kernel] = {}
-        self.stages: dict[Node, Sequence[Stage]] = {}
+        self.stages: dict[Node, Stages] = {}
+        self.asked: dict[Hashable, Stages | None] = {}  # layers repeat
         self.waits: dict[Node, tuple[Node, ...]] = {}
 
     def join(self, n: Kernel, twin: Kernel, users: Users, device: Device) -> None:
         """Notes n and its twin as a pair, where the device has a kernel for both that nothing between them forbids."""
-        assert n.op.launch_both is not None
-        stages: Sequence[Stage] | None = n.op.launch_both(device, operands(n.op, n.inputs), **n.attrs)
+        stages = self.both(n, device)
         if not stages or any(s.also for s in stages) == same(twin.size, n.size):
             return
         factors = _factors(n, users) if not same(twin.size, n.size) else []
         if not any(self.needs(f, twin) for f in factors):
-            self.stages[n], self.stages[twin], self.twin[n], self.twin[twin] = stages, [], twin, n
+            self.stages[n], self.stages[twin], self.twin[n], self.twin[twin] = stages, Stages(), twin, n
             self.waits[n] = self.waits[twin] = tuple(f for f in factors if not self.needs(f, n))
+
+    def both(self, n: Kernel, device: Device) -> Stages | None:
+        """What computes n and its twin together; None where nothing does."""
+        assert n.op.launch_both is not None
+        given = operands(n.op, n.inputs)
+        key = n.op.name, tuple(given), frozen(n.attrs)
+        if key not in self.asked:
+            stages = n.op.launch_both(device, given, **n.attrs)
+            self.asked[key] = None if stages is None else Stages(stages)
+        return self.asked[key]
 
     def before(self, n: Node) -> tuple[Node, ...]:
         """What n reads and waits for."""

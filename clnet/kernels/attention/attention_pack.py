@@ -53,4 +53,4 @@ class Packing:
 def _whole(operand: Operand) -> bool:
     """Whether its rows of features lie in whole pieces."""
     steps = [s for n, s in zip(operand.shape[:3], operand.strides[:3], strict=True) if n > 1]
-    return operand.strides[3] == 1 and all(divides(PIECE, s) for s in (*steps, operand.offset))
+    return operand.strides[3] == 1 and all(divides(PIECE, s) for s in (*steps, operand.multiple))

@@ -268,6 +268,19 @@ def test_the_second_identical_flush_plans_and_builds_nothing(engine):
     assert (len(engine.plans), engine.programs.counters().builds) == (plans, builds)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_the_sign_of_a_zero_is_part_of_a_number(engine, dtype):
+    """0.0 and −0.0 are equal to Python, so that one must not stand for the other in a plan."""
+    if dtype == "float64" and not engine.device.fp64:
+        pytest.skip("no float64")
+    x = tensor(np.ones(3, dtype))
+    zeros = (0.0, -0.0, 0.0)
+    assert [bool(np.signbit((x * zero).numpy()).any()) for zero in zeros] == [False, True, False]
+    assert np.isneginf((1 / (x * -0.0)).numpy()).all() and np.isposinf((1 / (x * 0.0)).numpy()).all()
+    assert np.signbit(F.stack([x * 0.0, x * -0.0]).numpy()).tolist() == [[False] * 3, [True] * 3]
+    assert np.signbit(F.concat([x * -0.0, x], axis=0).numpy()).tolist() == [True] * 3 + [False] * 3
+
+
 def test_nothing_leaks(engine):
     x = tensor(normal(256, 256)).realize()
     (F.relu(x) @ x).numpy()

@@ -15,9 +15,10 @@ from clnet.core.autodiff import gradients
 from clnet.core.precision import autocast
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine.compile import graph, pipeline, sources
+from clnet.engine.compile.frozen import frozen
 from clnet.engine.compile.fusion import Fusion, Schedule
 from clnet.engine.compile.source import Source
-from clnet.engine.compile.structure import Structure, frozen
+from clnet.engine.compile.structure import Structure
 from clnet.layers import LSTM, BatchNorm, Conv2d, Dense, Flatten, Layer, MaxPool2d, Residual, TransformerEncoderBlock
 from clnet.layers.base import no_tape
 from clnet.optimizers import Adam

@@ -1,0 +1,22 @@
+"""Python's collector of cycles, which walks a graph that grows again and again while it is planned."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """The block runs without it: what a plan is made of is nearly all kept, and a deep network's would be walked dozens
+    of times, for a third of the time that planning takes.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
