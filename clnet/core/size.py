@@ -51,17 +51,23 @@ COMPUTED: dict[str, Callable[[Any, Any], Number]] = {
 class Size:
     """Σ c · Π atoms, and its value for the shape at hand."""
 
-    __slots__ = ("__weakref__", "env", "mark", "number", "terms", "value")
+    __slots__ = ("__weakref__", "_low", "env", "mark", "number", "terms", "value")
 
     def __init__(self, env: Varying, terms: dict[Monomial, int], number: int) -> None:
         self.env, self.terms, self.number = env, terms, number
         self.value = total(terms, env.values.__getitem__)
+        self._low: float | None = None
         self.mark = next(_marks)
         _living[self.mark] = self
 
     @property
     def low(self) -> float:
         """A bound from below, for every shape that the plan serves."""
+        if self._low is None:
+            self._low = self._least()
+        return self._low
+
+    def _least(self) -> float:
         total = 0.0
         for monomial, c in self.terms.items():
             lows = [self.env.lows[atom] for atom in monomial]
@@ -98,6 +104,11 @@ class Size:
         return None
 
     def __add__(self, other: Any) -> Any:
+        return self.env.once("+", self, other, Size._sum)
+
+    __radd__ = __add__
+
+    def _sum(self, other: Any) -> Any:
         terms = self._terms(other)
         if terms is None:
             return self._real("+", self, other) if isinstance(other, float) else NotImplemented
@@ -107,8 +118,6 @@ class Size:
         for m, c in terms.items():
             total[m] = total.get(m, 0) + c
         return self.env.sized(total)
-
-    __radd__ = __add__
 
     def __neg__(self) -> Any:
         return self._real("*", self, -1) if not self.whole else self.env.sized({m: -c for m, c in self.terms.items()})
@@ -128,14 +137,17 @@ class Size:
         return self._real("-", other, self) if isinstance(other, float) else -self + other
 
     def __mul__(self, other: Any) -> Any:
+        return self.env.once("*", self, other, Size._product)
+
+    __rmul__ = __mul__
+
+    def _product(self, other: Any) -> Any:
         terms = self._terms(other)
         if terms is None:
             return self._real("*", self, other) if isinstance(other, float) else NotImplemented
         if not (self.whole and (not isinstance(other, Size) or other.whole)):
             return self._real("*", self, other)
         return self.env.sized(product(self.terms, terms))
-
-    __rmul__ = __mul__
 
     def _real(self, kind: str, a: Any, b: Any) -> Any:
         """A number with a fraction: it is computed as Python would, step by step."""

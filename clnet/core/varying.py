@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .polynomial import Monomial, Number, total
@@ -24,6 +24,7 @@ class Varying:
         self.sizes: list[Size] = []
         self.conditions: dict[tuple[str, int], bool] = {}
         self._of: dict[Any, Any] = {}
+        self._made: dict[tuple[str, int, type, int], Any] = {}  # sums and products: a plan makes the same over and over
         self._atom_numbers: dict[Any, int] = {}
         self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
         ends = [next((bound for bound in CLASSES if n <= bound), BEYOND) for n in self.axes]
@@ -59,6 +60,16 @@ class Varying:
         if len(terms) == 1 and () in terms:
             return terms[()]
         return self._size(terms)
+
+    def once(self, kind: str, a: Size, b: Any, make: Callable[[Size, Any], Any]) -> Any:
+        """make(a, b), which is the sum or product of a size and another number."""
+        sort = type(b)
+        if sort is not int and sort is not Size:
+            return make(a, b)
+        key = kind, a.number, sort, b.number if sort is Size else b
+        if key not in self._made:
+            self._made[key] = make(a, b)
+        return self._made[key]
 
     def note(self, kind: str, size: Size) -> bool:
         """Whether `size kind 0` holds now, noted. Raises Coincidence where a plan would serve this one number alone."""
