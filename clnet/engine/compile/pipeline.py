@@ -39,7 +39,7 @@ def parts(graph: Graph, device: Device, into: Mapping[int, int]) -> tuple[list[C
 def assembled(graph: Graph, code: Sequence[Code], memory: MemoryMap) -> Plan:
     """The plan of this code with this memory."""
     return Plan(launches(code, memory), memory.arena, memory.outputs, [n.spec for n in graph.outputs], memory.blocks,
-                memory.copies)
+                memory.copies, graph.choices)
 
 
 def fused(graph: Graph, device: Device) -> Schedule:

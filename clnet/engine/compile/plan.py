@@ -11,6 +11,7 @@ from ... import show
 from ...core.size import Size, number
 from ...core.spec import Spec
 from ...core.varying import Numbers
+from ...kernels.variant import Choice
 from .memory_map import Address
 from .node import Host
 
@@ -68,7 +69,8 @@ class Launch:
 @dataclass(repr=False)
 class Plan(show.Shown):
     """Launches in order; the arena's size; per output its address and spec; sizes of the results; `copies` say which
-    output goes over which leaf when all is done, and how many bytes.
+    output goes over which leaf when all is done, and how many bytes; `choices` who serves each op that has kernels, by
+    the op and its result.
     """
 
     launches: list[Launch]
@@ -77,6 +79,7 @@ class Plan(show.Shown):
     specs: list[Spec]
     blocks: dict[int, int] = field(default_factory=dict)
     copies: list[tuple[int, int, int]] = field(default_factory=list)
+    choices: list[tuple[str, Choice]] = field(default_factory=list)
 
     def arguments(self) -> list[Size]:
         """The sizes that kernels take."""
@@ -87,7 +90,7 @@ class Plan(show.Shown):
         return Plan([launch.at(numbers) for launch in self.launches], self.arena, self.outputs,
                     [Spec(tuple(map(numbers, s.shape)), s.dtype) for s in self.specs],
                     {k: numbers(size) for k, size in self.blocks.items()},
-                    [(k, leaf, numbers(nbytes)) for k, leaf, nbytes in self.copies])
+                    [(k, leaf, numbers(nbytes)) for k, leaf, nbytes in self.copies], self.choices)
 
     def table(self) -> show.Table:
         """The launches, in order, and where each writes."""
