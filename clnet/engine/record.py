@@ -19,8 +19,10 @@ from ..core.state import Variable, structure
 from ..core.tensor import Tensor, walk
 from ..show import Shown, Table, plural, size
 from . import current
+from .collector import paused
 from .compile import graph as graphs
 from .compile.pipeline import compiled
+from .device.turns import Seats
 from .opencl import OpenCLEngine
 from .replay import Arena, Evaluation, Recording, Replay, Shaped, Trace
 from .shapes import varying_axes
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from .protocol import Engine
 
 
-SHAPES = 256  # of which a function keeps what runs them, in all threads
+SHAPES = 256  # of which a function keeps what runs them, for each thread
+SPARE = 8  # threads that ended, whose kernels and buffers wait for others
 RECORDINGS = 32  # that a function keeps: one for each class of sizes, or for each shape where sizes have to be known
 COINCIDENCES = 4  # shapes of a function whose sizes happen to equal others; with more it is no chance
 
@@ -55,13 +58,23 @@ class Recorded(Shown):
         # in another place has to take the same plans).
         self.home: tuple[Spec, ...] | None = None
         self.recordings: OrderedDict[Any, Recording] = OrderedDict()
-        self._arenas: dict[Any, Arena] = {}  # by engine and thread: steps of one queue never run at one time
+        self._arenas: dict[Any, Arena] = {}  # by engine and seat: steps of one thread never run at one time
         self._coincidences = 0  # recordings that failed at one
-        self._lock = threading.RLock()
+        self._seats = Seats()
+        self._tables = threading.Lock()  # held for a look
+        self._making = threading.RLock()  # held while fn is recorded and planned; what is known runs meanwhile
         self.structure = structure()
 
     def __call__(self, *inputs: Any) -> Any:
         return self.prepare(*inputs)(*inputs)
+
+    def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """What fn gives, as arrays on the host. Of threads that want some at one time, as many compute as the device
+        has units; the others wait in line.
+        """
+        found = self.prepare(*inputs)
+        with found.turns:
+            return tuple(found.values(*inputs))
 
     def table(self) -> Table:
         """What it was recorded for, and which sizes are compiled in."""
@@ -78,56 +91,81 @@ class Recorded(Shown):
         specs = tuple(spec_of(i) for i in inputs)
         if self.structure != structure():
             self._forget()
+        if len(self._seats.free) > SPARE:
+            self._clear()
         mode = id(engine), current_precision(), stored_dtype(), getattr(self.fn, "training", None)
-        key = mode, specs, threading.get_ident()
+        key = mode, specs, self._seats.mine()
         found = self.replays.get(key)
         if found is None:
             started = time.perf_counter()
-            found = (self._bound(engine, mode, specs) if isinstance(engine, OpenCLEngine)
+            found = (self._bound(engine, *key) if isinstance(engine, OpenCLEngine)
                      else Evaluation(self.fn, specs, engine))
-            with self._lock:
+            with self._tables:
                 self.replays[key] = found
-                while len(self.replays) > SHAPES:
+                while len(self.replays) > SHAPES * max(1, len(self._arenas)):
                     self.replays.popitem(last=False)
             _spent.seconds += time.perf_counter() - started
         return found
 
     def _forget(self) -> None:
         """What was recorded holds no longer."""
-        with self._lock:
+        with self._making, self._tables:
             self.structure, self.fixed, self.refused, self.home = structure(), {}, "", None
             self._coincidences = 0
             self.replays.clear()
             self.recordings.clear()
 
-    def _bound(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...]) -> Replay | Shaped:
-        """What runs inputs of these specs in this thread."""
-        thread = threading.get_ident()
-        with self._lock:
-            recording = self._recording(engine, mode, specs)
-            arena = self._arenas.setdefault((mode[0], thread), Arena(engine))
+    def _clear(self) -> None:
+        """Drops what belongs to seats that nobody has had for long."""
+        with self._tables:
+            while len(self._seats.free) > SPARE:
+                seat = self._seats.free.popleft()
+                for table in (self.replays, self._arenas):
+                    for key in [k for k in table if k[-1] == seat]:
+                        del table[key]
+                for recording in self.recordings.values():
+                    recording.bound.pop(seat, None)
+
+    @paused()
+    def _bound(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...], seat: int) -> Replay | Shaped:
+        """What runs inputs of these specs in the thread that has the seat."""
+        recording = self._known(mode, specs) or self._new(engine, mode, specs)
+        with self._tables:
+            arena = self._arenas.setdefault((mode[0], seat), Arena(engine))
+        arena.enter()
         if recording.varies is None:
             return Replay(recording, specs, engine, arena)
-        if thread not in recording.bound:
-            recording.bound[thread] = Replay(recording, specs, engine, arena)
-        return Shaped(recording, recording.bound[thread], specs)
+        if seat not in recording.bound:
+            recording.bound[seat] = Replay(recording, specs, engine, arena)
+        return Shaped(recording, recording.bound[seat], specs)
 
-    def _recording(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...]) -> Recording:
-        """One for all shapes that has served others, or theirs; else a new one."""
+    def _known(self, mode: Any, specs: tuple[Spec, ...]) -> Recording | None:
+        """One for all shapes that has served others, or theirs."""
+        with self._tables:
+            known = [(s, recording) for (m, s), recording in reversed(self.recordings.items()) if m == mode]
         if specs != self.home:
-            for (known, _), recording in reversed(self.recordings.items()):
-                if known == mode and recording.serves(specs):
+            for _, recording in known:
+                if recording.serves(specs):
                     return recording
-        if (mode, specs) not in self.recordings:
-            self.recorded += 1
-            self.recordings[mode, specs] = self._recorded(engine, mode, specs)
-            while len(self.recordings) > RECORDINGS:
-                self.recordings.popitem(last=False)
-        return self.recordings[mode, specs]
+        return dict(known).get(specs)
+
+    def _new(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...]) -> Recording:
+        """One that nobody made before, or since this thread looked."""
+        with self._making:
+            found = self._known(mode, specs)
+            if found is None:
+                self.recorded += 1
+                found = self._recorded(engine, mode, specs)
+                with self._tables:
+                    self.recordings[mode, specs] = found
+                    while len(self.recordings) > RECORDINGS:
+                        self.recordings.popitem(last=False)
+            return found
 
     def _recorded(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...]) -> Recording:
         self.home = self.home or specs
-        seen = [self.home, *(s for known, s, *_ in self.replays if known == mode), specs]
+        with self._tables:
+            seen = [self.home, *(s for known, s, _ in self.replays if known == mode), specs]
         fixed = dict(self.fixed)
         while specs != self.home and (varies := varying_axes(seen, fixed)) is not None and not self.refused:
             try:

@@ -4,6 +4,8 @@ shape of its inputs or for many.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,7 @@ from ..core.state import Variable, capture
 from ..core.tensor import Tensor, as_tensor, placeholder, realize
 from ..core.varying import Varying
 from ..errors import ShapeError
-from .compile import graph as graphs
 from .compile.memory_map import Address
-from .compile.pipeline import compiled
 from .compile.plan import Plan
 from .compile.sized import SizedPlan
 from .device.pinned_inputs import Feed
@@ -28,13 +28,18 @@ if TYPE_CHECKING:
     from .protocol import Engine
 
 
+# Held while a function runs to be recorded: a model is in another mode then, and variables stand for what is not
+# computed yet, which other threads must not see.
+_tracing = threading.RLock()
+
+
 class Trace:
     """fn run once on placeholders: its outputs, and what it assigned to which variable."""
 
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
         self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
         recording = capture()
-        with eager(False), recording as before:
+        with _tracing, eager(False), recording as before:
             try:
                 result = fn(*self.inputs)
                 self.single = not isinstance(result, (tuple, list))
@@ -61,10 +66,21 @@ def settle(variables: Sequence[Variable]) -> bool:
 class Evaluation:
     """The recorded graph on an engine that evaluates graphs directly."""
 
+    turns: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> None:
         self.fn, self.engine = fn, engine
 
     def __call__(self, *inputs: Any) -> Any:
+        with _tracing:
+            return self._run(inputs)
+
+    def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """The results as arrays."""
+        found = self(*inputs)
+        return tuple(np.asarray(t.numpy()) for t in (found if isinstance(found, tuple) else (found,)))
+
+    def _run(self, inputs: Sequence[Any]) -> Any:
         with eager(False), capture() as before:
             try:
                 result = self.fn(*(as_tensor(i) for i in inputs))
@@ -80,6 +96,7 @@ class Evaluation:
         leaves = [Tensor(None, (), {}, t.spec, t.value, t.storage) if t.op is not None else t for t in outputs]
         return leaves[0] if single else tuple(leaves)
 
+
 class Arena:
     """Memory for the values between inputs and outputs, for all replays that run one after another."""
 
@@ -87,6 +104,16 @@ class Arena:
         self.engine = engine
         self.block: Any = None
         self.age = 0  # how often it was moved
+        self.user = 0  # the thread that uses it, and what is bound to it
+
+    def enter(self) -> None:
+        """This thread uses it from now on. Waits for what is left of another's work, which has a queue of its own."""
+        thread = threading.get_ident()
+        if thread != self.user:
+            self.engine.queue.settle(self.user)
+            self.user = thread
+            if self.block is not None:
+                self.block.adopt()
 
     def hold(self, nbytes: int) -> None:
         """Makes it as large at least."""
@@ -107,17 +134,23 @@ class Recording:
         if varies is not None:
             varying = Varying(varies.values(specs) or ())
             traced = varies.sized(specs, varying)
-        self.trace = t = Trace(fn, traced)
-        if settle([*t.variables, *t.read]):
-            t = self.trace = Trace(fn, traced)
-        graph = graphs.build([*t.outputs, *t.updates], engine.known, engine.device, [*t.inputs, *t.before])
-        into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
-        self._plan: Plan | SizedPlan = (compiled(graph, engine.device, into) if varying is None
-                                        else SizedPlan(graph, engine.device, into, varying))
-        self.leaves, n = graph.leaves, len(t.inputs)
+        with _tracing:
+            self.trace = t = Trace(fn, traced)
+            read = [(v, v.tensor) for v in t.read]
+            settle([*t.variables, *t.read])  # what was traced is in memory then, and so a leaf
+        self._varying = varying
+        self._plan, self.leaves = self._planned(engine, varying)
+        n, places = len(t.inputs), {id(leaf): k for k, leaf in enumerate(self.leaves)}
         self.watched = [(n + k, v) for k, v in enumerate(t.variables)]
-        self.watched += [(k, v) for k, leaf in enumerate(self.leaves) for v in t.read if v.tensor is leaf]
-        self.bound: dict[int, Replay] = {}  # by thread
+        self.watched += [(places[id(was)], v) for v, was in read if id(was) in places]
+        self.bound: dict[int, Replay] = {}  # by the seat of a thread
+
+    def _planned(self, engine: OpenCLEngine, varying: Varying | None) -> tuple[Plan | SizedPlan, list[Tensor]]:
+        """The plan of what was traced, and its leaves."""
+        t = self.trace
+        roots, first = [*t.outputs, *t.updates], [*t.inputs, *t.before]
+        into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
+        return engine.plan_of_step(roots, first, into, varying)
 
     def __str__(self) -> str:
         """Which inputs it serves."""
@@ -127,15 +160,20 @@ class Recording:
 
     def numbers(self) -> tuple[int, int]:
         """(launches, bytes of its arena)"""
-        plan = self._plan if isinstance(self._plan, Plan) else self._plan.template
-        return len(plan.launches), plan.arena
+        return len(self.template.launches), self.template.arena
+
+    @property
+    def template(self) -> Plan:
+        """Its plan; where it serves many shapes, with sizes in the place of numbers."""
+        return self._plan if isinstance(self._plan, Plan) else self._plan.template
 
     def serves(self, specs: tuple[Spec, ...]) -> bool:
         """Whether inputs of these specs are among those that it was planned for, with others."""
         if self.varies is None or not isinstance(self._plan, SizedPlan):
             return False
         axes = self.varies.values(specs)
-        return axes is not None and self._plan.serves(axes)
+        # The plan may be that of an equal step, which decided something else before it was recorded.
+        return axes is not None and self._varying is not None and self._varying.serves(axes) and self._plan.serves(axes)
 
     def plan(self, specs: tuple[Spec, ...]) -> Plan:
         """The plan for inputs of these specs."""
@@ -151,7 +189,7 @@ class Replay:
     """
 
     def __init__(self, recording: Recording, specs: tuple[Spec, ...], engine: OpenCLEngine, arena: Arena) -> None:
-        self.engine, self.arena, self.trace = engine, arena, recording.trace
+        self.engine, self.arena, self.user, self.trace = engine, arena, arena.user, recording.trace
         self.plan, self.specs = recording.plan(specs), specs
         self.leaves, self.watched = list(recording.leaves), recording.watched
         self.bound = BoundPlan(self.plan, engine)
@@ -159,9 +197,16 @@ class Replay:
         self.feed = Feed(engine, specs) if engine.device.is_gpu else None
         # Fresh blocks replace these at every call, so that earlier results stay valid.
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
+        self._kept = dict(self._outputs)  # those that nobody but `values` reads
         self.uses = self._uses()
         self._state: list[Any] = []
-        self._bind()
+        with _tracing:
+            self._bind()
+
+    @property
+    def turns(self) -> contextlib.AbstractContextManager[Any]:
+        """Around a run that is waited for, where several threads have some."""
+        return self.engine.queue.turns
 
     def _uses(self) -> dict[tuple[str, int], list[tuple[Any, int]]]:
         """(kind, number) of an address -> the kernel arguments that name it."""
@@ -198,16 +243,67 @@ class Replay:
         return block.buffer if block else None  # an input that nobody has fed yet
 
     def __call__(self, *inputs: Any) -> Any:
-        state = zip(self.watched, self._state, strict=True)
-        if any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in state):
-            self._bind()
+        self._ready(inputs)
+        self._kept = {}
+        for k, size in self.plan.blocks.items():
+            self._give(k, self.engine.pool.alloc(size, "step output"))
+        self._launch()
+        t, results = self.trace, []
+        for k in range(len(t.outputs)):
+            block, spec = self._result(k), self.plan.specs[k]
+            results.append(Tensor(None, (), {}, spec, storage=DeviceArray(self.engine, block, spec)))
+        return results[0] if t.single else tuple(results)
+
+    def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """The results on the host. Their blocks stay with the replay, so that nothing is allocated."""
+        self._ready(inputs)
+        for k, size in self.plan.blocks.items():
+            block = self._kept.get(k)
+            if block is None or block.nbytes < size:
+                block = self._kept[k] = self.engine.pool.alloc(size, "step output")
+            self._give(k, block)
+        self._launch()
+        return tuple([self.engine.download(self._result(k), spec)
+                      for k, spec in enumerate(self.plan.specs[: len(self.trace.outputs)])])
+
+    def _ready(self, inputs: Sequence[Any]) -> None:
+        """All arguments are set but those of outputs."""
+        self.arena.enter()
+        if self.user != self.arena.user:
+            self._adopt()
+        if self._moved():
+            with _tracing:  # a variable that is somebody's recording just now is another in a moment
+                if self._moved():
+                    self._bind()
         elif self.arena.age != self._age and self.plan.arena:
             self._set()
         self._feed_all(inputs)
-        for k, size in self.plan.blocks.items():
-            block = self._outputs[k] = self.engine.pool.alloc(size, "step output")
+
+    def _adopt(self) -> None:
+        """The blocks are those of the thread that uses the arena now."""
+        self.user = self.arena.user
+        for block in (*self.blocks, *self._kept.values(), *(self.feed.blocks() if self.feed is not None else ())):
+            if block is not None:
+                block.adopt()
+
+    def _moved(self) -> bool:
+        """Whether somebody gave a variable another tensor."""
+        state = zip(self.watched, self._state, strict=True)
+        return any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in state)
+
+    def _give(self, k: int, block: Any) -> None:
+        """Output k goes there."""
+        if self._outputs[k] is not block:
+            self._outputs[k] = block
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
+
+    def _result(self, k: int) -> Any:
+        """The block that holds output k."""
+        address = self.plan.outputs[k]
+        return self._outputs[address.number] if address.kind == "out" else self._leaf_blocks[address.number]
+
+    def _launch(self) -> None:
         self.engine.launch(self.bound, self._buffer)
         if self.plan.copies:
             self._copy_back()
@@ -215,7 +311,6 @@ class Replay:
             self.feed.started()
         for v in self.trace.variables:
             v.renew()
-        return self._results()
 
     def _feed_all(self, inputs: Sequence[Any]) -> None:
         """Host arrays are uploaded into the step's buffers; tensors on this device are read where they are."""
@@ -253,14 +348,6 @@ class Replay:
             source = self._buffer(self.plan.outputs[k])
             cl.enqueue_copy(self.engine.queue.commands, self._leaf_blocks[leaf].buffer, source, byte_count=nbytes)
 
-    def _results(self) -> Any:
-        t, results = self.trace, []
-        for k in range(len(t.outputs)):
-            address, spec = self.plan.outputs[k], self.plan.specs[k]
-            block = self._outputs[address.number] if address.kind == "out" else self._leaf_blocks[address.number]
-            results.append(Tensor(None, (), {}, spec, storage=DeviceArray(self.engine, block, spec)))
-        return results[0] if t.single else tuple(results)
-
     def turn(self, plan: Plan, specs: tuple[Spec, ...]) -> None:
         """From now on inputs are of these specs."""
         moved, larger = self.bound.turn(plan), plan.arena > self.plan.arena
@@ -278,9 +365,16 @@ class Shaped:
 
     def __init__(self, recording: Recording, replay: Replay, specs: tuple[Spec, ...]) -> None:
         self.replay, self.specs = replay, specs
-        self.plan = recording.plan(specs)
+        self.plan, self.turns = recording.plan(specs), replay.turns
 
     def __call__(self, *inputs: Any) -> Any:
+        return self._turned()(*inputs)
+
+    def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """The results on the host."""
+        return self._turned().values(*inputs)
+
+    def _turned(self) -> Replay:
         if self.replay.plan is not self.plan:
             self.replay.turn(self.plan, self.specs)
-        return self.replay(*inputs)
+        return self.replay

@@ -5,12 +5,16 @@ For fit, its validation, evaluate and predict.
 from __future__ import annotations
 
 import copy
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.precision import current_precision, stored_dtype
 from ..core.spec import Spec, dtype_name, is_float
+from ..core.state import structure
 from ..core.tensor import tensor
 from ..engine.record import infer
 from ..errors import ClnetError, DataError, DTypeError, ShapeError
@@ -20,6 +24,31 @@ from ..model.files import layers
 from .ignored import counted, scored
 from .samples import Samples
 from .sequences import Sequences
+
+KINDS = 64  # of samples that a model is remembered to take
+
+
+class Tried:
+    """Asks `check_inputs` about a model once for each kind of samples, however many there are, until a field changes:
+    for what is called with a few samples very often.
+    """
+
+    def __init__(self, model: Layer) -> None:
+        self.model = model
+        self._known: OrderedDict[Any, None] = OrderedDict()
+        self._lock = threading.Lock()  # a model is built once
+
+    def __call__(self, data: Samples) -> None:
+        """Raises what check_inputs raises."""
+        kind = (structure(), self.model.training, current_precision(), stored_dtype(),
+                *((a.shape[1:], a.dtype) for a in data.inputs()))
+        if kind in self._known:
+            return
+        with self._lock:
+            check_inputs(self.model, data)
+            self._known[kind] = None
+            while len(self._known) > KINDS:
+                self._known.popitem(last=False)
 
 
 def check_inputs(model: Layer, data: Samples) -> list[list[Spec]]:

@@ -28,7 +28,7 @@ from ..optimizers.base import Optimizer
 from . import checkpoint
 from .batches import Batches, even
 from .callbacks import several
-from .check import bad_input, check, check_inputs, time_axes
+from .check import Tried, bad_input, check, check_inputs, time_axes
 from .history import History
 from .loop import Loop
 from .metrics import bound, resolve
@@ -85,6 +85,7 @@ class Trainer:
         self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.loop: Any = None
+        self._tried = Tried(model)
 
     def __repr__(self) -> str:
         how = f", precision={self.precision!r}" if self.precision else ""
@@ -207,21 +208,40 @@ class Trainer:
     def _predicted(self, x: object, batch_size: int, tokens: int | None) -> tuple[tuple[Any, ...], list[int | None]]:
         """(outputs, the axis of each along which steps lie, where it is a list of arrays)"""
         data = x if isinstance(x, Samples) else unlabelled(x)
-        outputs = check_inputs(self.model, data)[0]
-        none: list[int | None] = [None] * len(outputs)
-        axes = time_axes(self.model, data) if isinstance(data, Sequences) else none
-        batches = _in_order(data, batch_size, tokens)
-        pieces: list[list[np.ndarray[Any, Any]]] = [[] for _ in axes]
+        if not isinstance(data, Sequences):
+            found = self._of_arrays(data, batch_size, tokens)
+            return found, [None] * len(found)
+        check_inputs(self.model, data)
+        axes, batches, pieces = time_axes(self.model, data), _in_order(data, batch_size, tokens), []
         for part in batches.cuts():
             rows, _ = data.rows(part)
-            # A short batch is filled up, so that it needs no plan of its own.
-            size = batches.room(rows[0].shape[1]) if isinstance(data, Sequences) else batches.room(1)
-            full = tuple(np.concatenate([a, np.repeat(a[:1], size - len(a), 0)]) if len(a) < size else a for a in rows)
-            out = self.steps.forward(*full)
-            for piece, o in zip(pieces, out if isinstance(out, tuple) else (out,), strict=True):
-                piece.append(np.asarray(o.numpy())[: len(part)])
+            full = _filled(rows, batches.room(rows[0].shape[1]))
+            pieces.append([a[: len(part)] for a in self.steps.forward.values(*full)])
         back = np.argsort(batches.order())
-        return tuple(_put_back(p, back, data, axis) for p, axis in zip(pieces, axes, strict=True)), axes
+        outputs = zip(zip(*pieces, strict=True), axes, strict=True)
+        return tuple(_put_back(list(p), back, data, axis) for p, axis in outputs), axes
+
+    def _of_arrays(self, data: Samples, batch_size: int, tokens: int | None) -> tuple[np.ndarray[Any, Any], ...]:
+        """The outputs for samples of one shape."""
+        self._tried(data)
+        usual = tokens is None and type(batch_size) is int and batch_size > 0
+        size = even(len(data), batch_size) if usual else _in_order(data, batch_size, tokens).room(1)
+        pieces = [self._of_batch(data, slice(k, k + size), size) for k in range(0, len(data), size)]
+        return tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
+
+    def _of_batch(self, data: Samples, part: slice, size: int) -> list[np.ndarray[Any, Any]]:
+        rows, _ = data.rows(part)
+        found: tuple[np.ndarray[Any, Any], ...] = ()
+        problem: Exception | None = None
+        try:
+            found = self.steps.forward.values(*_filled(rows, size))
+        except Exception as error:
+            problem = error
+        if problem is not None or any(a.shape[:1] != (size,) for a in found):
+            check_inputs(self.model, data)  # samples as many as these were not tried: it says what is wrong, if it is
+        if problem is not None:
+            raise problem
+        return [a[: len(rows[0])] for a in found]
 
     def predict_proba(self, x: object, batch_size: int = 256, tokens: int | None = None) -> Any:
         """Probabilities as the loss reads the outputs: of the classes along axis 1, summing to 1, or of each yes;
@@ -294,10 +314,13 @@ def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:
     return Batches(data, even(len(data), batch_size) if tokens is None else None, shuffle=False, tokens=tokens)
 
 
-def _put_back(pieces: list[np.ndarray[Any, Any]], back: np.ndarray[Any, Any], data: Samples, axis: int | None) -> Any:
-    """What was computed in batches, in the order of the samples; along `axis` cut to their lengths."""
-    if not isinstance(data, Sequences):
-        return np.concatenate(pieces)
+def _filled(rows: Sequence[np.ndarray[Any, Any]], size: int) -> list[np.ndarray[Any, Any]]:
+    """A short batch filled up, so that it needs no plan of its own."""
+    return [np.concatenate([a, np.repeat(a[:1], size - len(a), 0)]) if len(a) < size else a for a in rows]
+
+
+def _put_back(pieces: list[np.ndarray[Any, Any]], back: np.ndarray[Any, Any], data: Sequences, axis: int | None) -> Any:
+    """What was computed in batches, in the order of the sequences; along `axis` cut to their lengths."""
     if axis is None:
         return np.concatenate(pieces)[back]
     rows = [row for piece in pieces for row in piece]

@@ -17,6 +17,7 @@ build_log       a compiler's log beside the lines it speaks of
 memory          the pool
 huge_pages      under large buffers of CPUs
 commands        a queue a thread, waits that hear Ctrl-C
+turns           how many threads compute at one time, and what each has to itself
 pinned_inputs   what comes from the host while the step before runs
 transfers       the account of copies
 faults          OpenCL's error codes as errors of clnet

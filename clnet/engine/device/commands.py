@@ -17,12 +17,12 @@ from ...errors import DTypeError, ShapeError
 from .device import Device, check_not_forked
 from .faults import translated
 from .transfers import Transfers
+from .turns import LISTEN, Turns
 
 # Up to here [s] nobody notices that Ctrl-C waits; another thread that waits costs 0.1 ms,
 # which is less than a percent of longer waits.
 UNNOTICED = 20e-3
 STREAK = 4
-LISTEN = 0.1  # [s] how long Ctrl-C may wait where a lock does not hear it (Windows)
 
 
 class _Lane:
@@ -34,14 +34,19 @@ class _Lane:
         self.copying: deque[tuple[Any, np.ndarray[Any, Any]]] = deque()
         self.waited_at = 0.0
         self.short_waits = 0
+        self.hears = threading.current_thread() is threading.main_thread()  # Ctrl-C, which no other thread is told of
 
 
 class Queue:
-    """The queues of a device. Use from any thread: each gets its own in-order cl.CommandQueue at first use."""
+    """The queues of a device. Use from any thread: each gets its own in-order cl.CommandQueue at first use.
+
+    turns   for threads that compute and wait, where more of them than the device has units would be in each other's way
+    """
 
     def __init__(self, device: Device, transfers: Transfers | None = None) -> None:
         self.device = device
         self.transfers = transfers or Transfers()
+        self.turns = Turns(max(2, device.compute_units))  # two: one computes while the other is in Python
         self._context = device.context
         self._lanes: dict[int, _Lane] = {}
         self._profiling: Any = None
@@ -125,7 +130,7 @@ class Queue:
     def _expect_short(self, lane: _Lane) -> bool:
         # A blocked thread is deaf to Ctrl-C, and another thread that blocks in its stead costs 0.1 ms. So: block here
         # while waits have been short and close together.
-        return lane.short_waits >= STREAK and time.perf_counter() - lane.waited_at < UNNOTICED
+        return not lane.hears or (lane.short_waits >= STREAK and time.perf_counter() - lane.waited_at < UNNOTICED)
 
     def _timed(self, lane: _Lane, wait: Any) -> None:
         start = time.perf_counter()

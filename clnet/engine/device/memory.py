@@ -100,6 +100,10 @@ class Block:
         """[bytes] of the buffer."""
         return self._whole.capacity
 
+    def adopt(self) -> None:
+        """This thread uses it from now on; whoever did before is done with it."""
+        self._whole.owner = threading.get_ident()
+
     def release(self) -> None:
         """Safe from any thread, twice, from the garbage collector and at exit: a deque's append takes no lock."""
         pool, self._pool = self._pool, None

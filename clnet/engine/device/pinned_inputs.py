@@ -14,6 +14,7 @@ from .faults import translated
 
 if TYPE_CHECKING:
     from ..opencl import OpenCLEngine
+    from .memory import Block
 
 SLOTS = 3  # batches in flight: one that a step reads, one that travels, one that is being written
 ALIGNED = 512  # [bytes]
@@ -68,6 +69,10 @@ class Feed:
             self.specs = specs
             return self
         return Feed(self.engine, specs, self.sizes)
+
+    def blocks(self) -> list[Block]:
+        """The device memory of its slots."""
+        return [slot.block for slot in self._slots]
 
     def send(self, arrays: dict[int, np.ndarray[Any, Any]]) -> dict[int, Part]:
         """Starts the copy of the inputs; this thread's queue waits for it. The arrays may be changed at once."""
