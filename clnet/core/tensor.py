@@ -125,7 +125,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     """The node for op(*inputs, **attrs). Raises ShapeError or DTypeError here, where the call was made."""
     if op.args and len(inputs) != len(op.args):
         raise ShapeError(f"{op.name}: expected {len(op.args)} operands ({', '.join(op.args)}); got {len(inputs)}.")
-    if all([type(i) is Tensor for i in inputs]) and not stored_dtype():  # nothing to be read as anything
+    if {*map(type, inputs)} <= {Tensor} and not stored_dtype():  # nothing to be read as anything
         return record_as_given(op, inputs, attrs)
     known = [as_tensor(i).dtype for i in inputs if isinstance(i, (Operators, np.ndarray, np.generic))]
     like = promote(*known) if 0 < len(known) < len(inputs) else None

@@ -29,7 +29,7 @@ class Varying:
         self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
         ends = [next((bound for bound in CLASSES if n <= bound), BEYOND) for n in self.axes]
         self.typical, self.bounded = Numbers(self, ends), BEYOND not in ends
-        self.ranges = [RANGES[end] for end in ends]
+        self.now, self.ranges = tuple(values), [RANGES[end] for end in ends]
 
     def _atom(self, kind: str, a: Any, b: Any, value: Number, low: float) -> int:
         key = kind, _key(a), _key(b)
@@ -87,6 +87,10 @@ class Varying:
             found |= {a} if kind == "axis" else self.behind(a) | self.behind(b)
         return found
 
+    def described(self, key: Any) -> tuple[Any, ...]:
+        """A key that holds sizes as one that is equal for those of another plan with axes of the same classes."""
+        return _described(key), _described(tuple(self.atoms)), tuple(self.ranges)
+
     # --- for another shape
     def at(self, axes: Sequence[int]) -> Numbers:
         """What gives the numbers of sizes for these values of the axes."""
@@ -120,6 +124,12 @@ class Numbers:
             kind, a, b = self._kinds[number]
             self._atoms[number] = COMPUTED[kind](self(a), self(b))
         return self._atoms[number]
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, Size):
+        return Size, tuple(sorted(value.terms.items()))
+    return tuple(map(_described, value)) if isinstance(value, tuple) else value
 
 
 def _key(a: Any) -> Any:

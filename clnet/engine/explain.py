@@ -4,9 +4,11 @@ All of it shows itself as tables.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from ..core.size import MARKED
 from ..core.tensor import as_tensor
 from ..errors import NoDeviceError
 from ..kernels.variant import Choice
@@ -19,8 +21,10 @@ from .compile.node import Graph, Leaf
 from .compile.pipeline import compiled
 from .compile.plan import Plan
 from .device.programs import Counters
+from .record import Recorded
 
 if TYPE_CHECKING:
+    from ..core.tensor import TensorLike
     from .device.device import Device
 
 MEMORY = {
@@ -95,7 +99,6 @@ class _Cache(Shown):
         rows = [("compiled", count(c.builds), "by the device's compiler"),
                 ("from disk", count(c.disk_hits), "compiled by an earlier process"),
                 ("from memory", count(c.memory_hits), "used again in this process"),
-                ("tried first", count(c.probes), "in a process of their own"),
                 ("time", duration(c.seconds), "for all that were not in memory")]
         return Table(("programs", "", "how they came about"), rows, title=f"Programs of {engine.device}",
                      notes=[programs.keeps()])
@@ -104,11 +107,19 @@ class _Cache(Shown):
 cache = _Cache()
 
 
-def explain(*tensors: Any) -> Explanation:
+@overload
+def explain(step: Recorded, /) -> Recordings: ...
+@overload
+def explain(*tensors: TensorLike) -> Explanation: ...
+def explain(*tensors: Any) -> Explanation | Recordings:
     """Every stage between the tensors and their values, without running them, on the device that would compute them.
+    Of a recorded step, `explain(trainer.steps.train)`: the shapes and classes of sizes that it was planned for, with
+    the kernels chosen for each.
 
     NoDeviceError where that is NumPy, which has no stages.
     """
+    if len(tensors) == 1 and isinstance(tensors[0], Recorded):
+        return Recordings(tensors[0])
     roots = [as_tensor(t) for t in tensors]
     device = next((t.home for t in roots if t.home is not None), current()).device
     if device.is_host:
@@ -135,6 +146,26 @@ class Choices(Shown, list[tuple[str, Choice]]):
 
     def __repr__(self) -> str:
         return "\n".join([f"Kernels on {self.device}", *(f"{what}: {choice}" for what, choice in self)])
+
+
+class Recordings(Shown):
+    """What a function was recorded for: `plans` and `choices` by its inputs, in which a range (17..256) is a class of
+    sizes that one plan serves, with the same tiles for all of it; in `choices` n is such a size.
+    """
+
+    def __init__(self, step: Recorded) -> None:
+        self.step, device = step, current().device
+        self.plans = {str(r): r.template for r in step.recordings.values()}
+        self.choices = {inputs: Choices([(MARKED.sub("n", op), choice) for op, choice in plan.choices], device)
+                        for inputs, plan in self.plans.items()}
+
+    def table(self) -> Table:
+        found = self.step.table()
+        for inputs, choices in self.choices.items():
+            served = Counter(c.taken.name if c.taken else f"the formula of {c.family}" for _, c in choices)
+            names = [f"{name} ({n})" if n > 1 else name for name, n in served.items()]
+            found.notes.append(f"{inputs}: {', '.join(names)}")
+        return found
 
 
 class Explanation:

@@ -16,12 +16,14 @@ import numpy as np
 from ..core.recording import eager
 from ..core.spec import Spec, np_dtype
 from ..core.tensor import Tensor, no_value
+from ..core.varying import Varying
 from ..errors import ShapeError
 from . import host_or_device as placement
 from .compile import graph as graphs
 from .compile.memory_map import Address
 from .compile.pipeline import check_dtype, compiled
 from .compile.plan import Launch, Plan
+from .compile.sized import SizedPlan
 from .device.commands import Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
@@ -228,22 +230,28 @@ class OpenCLEngine:
                 self.plans.move_to_end(key)
         return plan, leaves
 
-    def plan_of_step(self, roots: Sequence[Tensor], first: Sequence[Tensor],
-                     into: Mapping[int, int]) -> tuple[Plan, list[Tensor]]:
+    def plan_of_step(self, roots: Sequence[Tensor], first: Sequence[Tensor], into: Mapping[int, int],
+                     varying: Varying | None = None) -> tuple[Plan | SizedPlan, list[Tensor]]:
         """The plan for a recorded step and its leaves, `first` before all others: that of an equal step where there was
         one (the same network made anew: a fold of a cross-validation, a cell that runs again). `into` says which
-        outputs overwrite which leaf.
+        outputs overwrite which leaf; with `varying` it is one for many shapes.
         """
         key, leaves = graphs.signature(roots, self.known)
         places = {id(t): k for k, t in enumerate(leaves)}
         key = key, tuple(places.get(id(t)) for t in first), tuple(into.items())
+        key = key if varying is None else varying.described(key)
         with self._lock:
-            found = self.plans.get(key)
+            known: list[tuple[Plan | SizedPlan, list[int]]] = self.plans.get(key, [])
+        now = varying.now if varying is not None else ()
+        found = next((f for f in known if not isinstance(f[0], SizedPlan) or f[0].serves(now)), None)
         if found is None:
             graph = graphs.build(roots, self.known, self.device, first)
-            found = compiled(graph, self.device, into), [places[id(t)] for t in graph.leaves[len(first):]]
+            others = [places[id(t)] for t in graph.leaves[len(first) :]]
+            graph.leaves = []  # values of these, which the plan would keep on the device
+            found = (compiled(graph, self.device, into) if varying is None
+                     else SizedPlan(graph, self.device, into, varying)), others
             with self._lock:
-                self.remember(key, found)
+                self.remember(key, [*known, found])
         plan, others = found
         return plan, [*first, *(leaves[k] for k in others)]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from typing import Any
 
 import numpy as np
+import pytest
 
+import clnet
 from clnet import ops as F
 from clnet.core.state import Variable
-from clnet.core.tensor import Tensor
+from clnet.core.tensor import Tensor, tensor
 from clnet.engine.record import Recorded
 
 
@@ -39,3 +43,62 @@ def test_an_equal_step_recorded_anew_takes_the_plan_of_the_first(engine: Any) ->
         plans += [r.plan(r.specs) for r in recorded.recordings.values()]
     assert len(plans) == 3 * engine.compiles
     assert len(set(map(id, plans))) == engine.compiles
+
+
+def test_an_equal_step_takes_the_plans_of_all_sizes_too(engine: Any) -> None:
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+
+    def step(seed: int, scale: float = 0.5) -> tuple[Recorded, np.ndarray[Any, Any]]:
+        w = Variable(normal(5, 7, seed=seed))
+        return Recorded(lambda x, y: F.mean(F.tanh(x @ w) * scale, axes=0) + F.sum(y)), w.numpy()
+
+    def plans(recorded: Recorded) -> list[Any]:
+        return [r._plan for r in recorded.recordings.values()]
+
+    sizes = [(20, 30), (22, 31), (90, 17), (3, 40), (7, 200), (22, 31)]
+    first = step(1)[0]
+    for n, m in sizes:
+        first(normal(n, 5), normal(m))
+    for seed, scale, same in ((2, 0.5, True), (3, 0.25, False)):
+        recorded, w = step(seed, scale)
+        for n, m in sizes:
+            x, y = normal(n, 5, seed=seed), normal(m, seed=seed)
+            want = (np.tanh(x.astype(np.float64) @ w) * scale).mean(0) + y.astype(np.float64).sum()
+            assert np.allclose(recorded(x, y).numpy(), want, atol=2e-5)
+        assert len(plans(recorded)) == len(plans(first)) >= 3
+        assert [a is b for a, b in zip(plans(recorded), plans(first), strict=True)] == [same] * len(plans(first))
+
+
+def test_a_plan_that_is_kept_keeps_no_values(engine: Any) -> None:
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+
+    def run() -> None:
+        big = Variable(normal(1000, 300))
+        step = Recorded(lambda x: x @ big)
+        for n in (20, 30, 40):
+            step(normal(n, 1000))
+
+    run()
+    before = engine.pool.statistics().active
+    engine.plans.clear()
+    run()
+    gc.collect()
+    assert engine.pool.statistics().active == before
+
+
+def test_explain_lists_the_classes_of_sizes_and_the_kernels_of_each(engine: Any) -> None:
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+    w = tensor(normal(24, 6))
+    step = Recorded(lambda x: x @ w, "scores")
+    for n in (20, 30, 17, 200, 5, 3, 1000, 300):
+        step(normal(n, 24))
+    found = clnet.explain(step)
+    assert list(found.plans) == ["float32[20, 24]", "float32[17..256, 24]", "float32[2..16, 24]", "float32[257.., 24]"]
+    for choices in found.choices.values():
+        assert len(choices) == 1
+        assert choices[0][1].taken is not None
+    assert found.choices["float32[17..256, 24]"][0][0] == "matmul float32[n, 6]"
+    assert re.search(r"float32\[257\.\., 24\] +many", str(found))

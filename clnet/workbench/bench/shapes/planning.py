@@ -14,7 +14,7 @@ from .apart import Apart
 from .networks import deep
 from .runners import ms
 
-DEPTHS = (1, 4, 16, 64)
+DEPTHS = (1, 4, 16, 32, 64, 128)
 QUICK = (1, 4)
 ROUNDS = 3
 
@@ -22,14 +22,15 @@ ROUNDS = 3
 @dataclass(frozen=True)
 class Planning(Apart):
     """ms to record, plan and bind a step, and its launches: a network is made anew each time, its programs are in
-    memory from the first. Nothing runs. PyTorch plans nothing.
+    memory from the first. `again`: so is the plan of an equal network. Nothing runs. PyTorch plans nothing.
     """
 
     blocks: int
+    again: bool = False
 
     @property
     def name(self) -> str:
-        return f"planning residual blocks {self.blocks}"
+        return f"planning {'again ' if self.again else ''}residual blocks {self.blocks}"
 
     @property
     def quick(self) -> bool:
@@ -41,6 +42,8 @@ class Planning(Apart):
             step, arguments = bench_steps.training(deep(self.blocks), engine)
             given = arguments(*bench_steps.our_batch(deep(self.blocks), engine))
             engine.finish()
+            if not self.again:
+                engine.plans.clear()
             with on(engine):
                 built, start = engine.programs.counters().builds, time.perf_counter()
                 step.prepare(*given)
@@ -54,4 +57,4 @@ class Planning(Apart):
 
 
 def works() -> list[Planning]:
-    return [Planning(n) for n in DEPTHS]
+    return [Planning(n, again) for again in (False, True) for n in DEPTHS]
