@@ -20,6 +20,8 @@
 //   GRADIENTS 3: all in one pass, a head's dq stays in private memory; 1: only dq, a part is ROWS queries; 2: only dk and dv,
 //   a part is ROWS keys. Every element is written by one work-item, and sums have a fixed order.
 //   QUERIES, KEYS, ROWS and strides may be arguments.
+// PACKED: sequences of several lengths one after another (include/attention.h). Grids are (ALL_QUERIES / ROWS + SEQUENCES + 1, heads), with
+//   ALL_KEYS where GRADIENTS is 2; 3 is none of theirs.
 // Blocks, tiles and vectors of keys behind the causal limit are skipped. All blocks are in private memory: `_private` says how much.
 
 #ifndef EXP
@@ -119,25 +121,27 @@ INLINE void absorb(T* restrict s, const size_t n, T* restrict y, T* restrict max
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
     BEGIN
-    const size_t n = get_global_id(1) / H, h = get_global_id(1) % H, t0 = get_global_id(0) * ROWS;
-    const size_t rows = min((size_t)ROWS, QUERIES - t0), end = reach(t0, rows, 0, KEYS SIZES_PASSED);
+    const size_t h = get_global_id(1) % H;
+    PART_OF_QUERIES(t0, get_global_id(0), ROWS)
+    if (t0 >= QUERIES) return;
+    const size_t rows = min((size_t)ROWS, QUERIES - t0), end = reach(t0, rows, 0, KEYS LENGTHS_PASSED);
     T queries[MOST_ROWS * DP] LINE, y[MOST_ROWS * EP] LINE, keys[BC * D] LINE, values[BC * EP] LINE, s[MR * BC] LINE;
     T maximum[MOST_ROWS], sum[MOST_ROWS];
     const size_t tiles = (rows + MR - 1) / MR * MR;
-    pack_rows(queries, DP, tiles, q + n * Q_N + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
+    pack_rows(queries, DP, tiles, q + OF_QUERIES(Q_N, Q_T) + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
     clear(y, tiles * EP);
     for (size_t i = 0; i < tiles; i++) { maximum[i] = -INFINITY; sum[i] = 0; }
     for (size_t j0 = 0; j0 < end; j0 += BC) {
         const size_t block = min((size_t)BC, end - j0);
-        pack_columns(keys, (block + NR - 1) / NR * NR, k + n * K_N + h / SHARE * K_H + j0 * K_S, block, D, K_S, K_D);
-        pack_rows(values, EP, block, v + n * V_N + h / SHARE * V_H + j0 * V_S, block, E, V_S, V_E, 1);
+        pack_columns(keys, (block + NR - 1) / NR * NR, k + OF_KEYS(K_N, K_S) + h / SHARE * K_H + j0 * K_S, block, D, K_S, K_D);
+        pack_rows(values, EP, block, v + OF_KEYS(V_N, V_S) + h / SHARE * V_H + j0 * V_S, block, E, V_S, V_E, 1);
         for (size_t i = 0; i < rows; i += MR) {
-            const size_t most = reach(t0 + i, MR, j0, block SIZES_PASSED), whole = (most + VW - 1) / VW * VW;
+            const size_t most = reach(t0 + i, MR, j0, block LENGTHS_PASSED), whole = (most + VW - 1) / VW * VW;
             if (!most) continue;
             product_of_panels(whole, D, queries + i * DP, DP, 1, keys, s, BC);
             for (size_t r = 0; r < MR; r++) {
                 const size_t t = min(t0 + i + r, (size_t)QUERIES - 1);
-                mask_scores(s + r * BC, reach(t, 1, j0, block SIZES_PASSED), whole, MASK(t, j0));
+                mask_scores(s + r * BC, reach(t, 1, j0, block LENGTHS_PASSED), whole, MASK(t, j0));
                 absorb(s + r * BC, whole, y + (i + r) * EP, maximum + i + r, sum + i + r);
             }
             product_of_rows(EP, most, s, BC, 1, values, EP, y + i * EP, EP);
@@ -146,16 +150,22 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
     for (size_t i = 0; i < rows; i++) {
         const T total = sum[i] == 0 ? (T)(1) : sum[i];
         for (size_t j = 0; j < EP; j += VW) VSTORE_P(VLOAD_P(y + i * EP + j) / total, y + i * EP + j);
-        STORE_ROW(((n * QUERIES + t0 + i) * H + h) * E, y + i * EP, E)
-        EPILOGUE(LSE_AT + (n * QUERIES + t0 + i) * H + h, finite_or_0(maximum[i]) + log(total));
+        STORE_ROW(((QUERY_ROW + t0 + i) * H + h) * E, y + i * EP, E)
+        EPILOGUE(LSE_AT + (QUERY_ROW + t0 + i) * H + h, finite_or_0(maximum[i]) + log(total));
     }
 }
 
 #else
 
+#if PACKED && GRADIENTS != 2
+#define PART PART_OF_QUERIES
+#else
+#define PART PART_OF_KEYS       // where nothing is packed, n is that of all heads of a group, for queries too
+#endif
+#define OWNED (GRADIENTS == 2 ? KEYS : QUERIES)
 #if GRADIENTS == 1
 #define QUERY_END min(first + ROWS, (size_t)QUERIES)
-#define KEY_END reach(first, ROWS, 0, KEYS SIZES_PASSED)
+#define KEY_END reach(first, ROWS, 0, KEYS LENGTHS_PASSED)
 #elif GRADIENTS == 2
 #define QUERY_END QUERIES
 #define KEY_END min(first + ROWS, (size_t)KEYS)
@@ -166,7 +176,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
     BEGIN
-    const size_t n = get_global_id(1) / HK, hk = get_global_id(1) % HK, first = get_global_id(0) * ROWS;
+    const size_t hk = get_global_id(1) % HK;
+    PART(first, get_global_id(0), ROWS)
+    if (first >= OWNED) return;
     const size_t q0 = GRADIENTS == 1 ? first : 0, q1 = QUERY_END, k0 = GRADIENTS == 2 ? first : 0, k1 = KEY_END;
     T queries[BR * DP] LINE, cotangents[BR * EP] LINE, p[BR * BC] LINE, ds[BR * BC] LINE, keys_t[BC * D] LINE, values_t[BC * E] LINE;
 #if GRADIENTS & 1
@@ -178,9 +190,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
 #endif
     for (size_t j0 = k0; j0 < k1; j0 += BC) {
         const size_t block = min((size_t)BC, k1 - j0), panels = (block + NR - 1) / NR * NR;
-        __global const T* restrict k_at = k + n * K_N + hk * K_H + j0 * K_S;
+        __global const T* restrict k_at = k + OF_KEYS(K_N, K_S) + hk * K_H + j0 * K_S;
         pack_columns(keys_t, panels, k_at, block, D, K_S, K_D);
-        pack_columns(values_t, panels, v + n * V_N + hk * V_H + j0 * V_S, block, E, V_S, V_E);
+        pack_columns(values_t, panels, v + OF_KEYS(V_N, V_S) + hk * V_H + j0 * V_S, block, E, V_S, V_E);
 #if GRADIENTS & 1
         pack_rows(keys, DP, block, k_at, block, D, K_S, K_D, 1);
 #endif
@@ -191,11 +203,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
         for (size_t share = 0; share < SHARE; share++)
             for (size_t t0 = q0; t0 < q1; t0 += BR) {
                 const size_t h = hk * SHARE + share, rows = min((size_t)BR, q1 - t0), tiles = (rows + MR - 1) / MR * MR;
-                if (!reach(t0, rows, j0, block SIZES_PASSED)) continue;
-                pack_rows(queries, DP, tiles, q + n * Q_N + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
-                pack_rows(cotangents, EP, tiles, g + n * G_N + h * G_H + t0 * G_T, rows, E, G_T, G_E, 1);
+                if (!reach(t0, rows, j0, block LENGTHS_PASSED)) continue;
+                pack_rows(queries, DP, tiles, q + OF_QUERIES(Q_N, Q_T) + h * Q_H + t0 * Q_T, rows, D, Q_T, Q_D, (T)(SCALE));
+                pack_rows(cotangents, EP, tiles, g + OF_QUERIES(G_N, G_T) + h * G_H + t0 * G_T, rows, E, G_T, G_E, 1);
                 for (size_t i = 0; i < tiles; i += MR) {
-                    const size_t most = reach(t0 + i, MR, j0, block SIZES_PASSED), whole = (most + VW - 1) / VW * VW;
+                    const size_t most = reach(t0 + i, MR, j0, block LENGTHS_PASSED), whole = (most + VW - 1) / VW * VW;
                     if (!most) continue;
                     product_of_panels(whole, D, queries + i * DP, DP, 1, keys_t, p + i * BC, BC);
                     product_of_panels(whole, E, cotangents + i * EP, EP, 1, values_t, ds + i * BC, BC);
@@ -206,8 +218,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
                             clear(ds + r * BC, whole);
                             continue;
                         }
-                        mask_scores(p + r * BC, reach(t, 1, j0, block SIZES_PASSED), whole, MASK(t, j0));
-                        const T a = lse[n * L_N + h * L_H + t * L_T], b = delta[n * A_N + h * A_H + t * A_T];
+                        mask_scores(p + r * BC, reach(t, 1, j0, block LENGTHS_PASSED), whole, MASK(t, j0));
+                        const T a = lse[OF_QUERIES(L_N, L_T) + h * L_H + t * L_T], b = delta[OF_QUERIES(A_N, A_T) + h * A_H + t * A_T];
                         for (size_t j = r * BC; j < r * BC + whole; j += VW) {
                             const VT x = VLOAD_P(p + j) - a, w = EXP(x > MOST ? MOST : x);
                             VSTORE_P(w, p + j);
@@ -221,7 +233,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
 #if GRADIENTS & 2
                 for (size_t j = 0; j < block; j += MR) {        // queries that reach keys j .. : those from the tile of the first one on
                     size_t i = 0;
-                    while (i < tiles && reach(t0 + i, MR, j0, block SIZES_PASSED) <= j) i += MR;
+                    while (i < tiles && reach(t0 + i, MR, j0, block LENGTHS_PASSED) <= j) i += MR;
                     product_of_rows(EP, tiles - i, p + i * BC + j, 1, BC, cotangents + i * EP, EP, dv + j * EP, EP);
                     product_of_rows(DP, tiles - i, ds + i * BC + j, 1, BC, queries + i * DP, DP, dk + j * DP, DP);
                 }
@@ -229,8 +241,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
             }
 #if GRADIENTS & 2
         for (size_t j = 0; j < block; j++) {
-            STORE_ROW(DK_AT + ((n * KEYS + j0 + j) * HK + hk) * D, dk + j * DP, D)
-            STORE_ROW(DV_AT + ((n * KEYS + j0 + j) * HK + hk) * E, dv + j * EP, E)
+            STORE_ROW(DK_AT + ((KEY_ROW + j0 + j) * HK + hk) * D, dk + j * DP, D)
+            STORE_ROW(DV_AT + ((KEY_ROW + j0 + j) * HK + hk) * E, dv + j * EP, E)
         }
 #endif
     }
@@ -238,7 +250,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
     for (size_t r = 0; r < SHARE * MOST_ROWS; r++)
         if (q0 + r % MOST_ROWS < q1) {
             for (size_t j = r * DP; j < r * DP + DP; j += VW) VSTORE_P(VLOAD_P(dq + j) * (T)(SCALE), dq + j);
-            STORE_ROW(((n * QUERIES + q0 + r % MOST_ROWS) * H + hk * SHARE + r / MOST_ROWS) * D, dq + r * DP, D)
+            STORE_ROW(((QUERY_ROW + q0 + r % MOST_ROWS) * H + hk * SHARE + r / MOST_ROWS) * D, dq + r * DP, D)
         }
 #endif
 }

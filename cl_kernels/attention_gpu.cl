@@ -8,6 +8,7 @@
 //              over the queries of all heads of the group (q, g), scores transposed: dk and dv, grid (tiles * LA * LB, N * HK)
 // Everything is read in vectors of four along the features (of weights: along the walked rows). Rows in local memory are an odd number of vectors
 // long, so that neighbours in a column are in different banks, and filled up with zeros: any D and E; registers grow with E (and D).
+// PACKED: sequences of several lengths one after another (include/attention.h); there are SEQUENCES + 1 tiles more.
 // Local memory in floats, with S(n) = 4 ((n + 3) / 4 | 1): forward OWN S(D) + max(WALK S(D), OWN S(WALK)) + WALK S(E) + OWN S(LB),
 // backward (OWN + WALK) (S(D) + S(E)) + OWN S(WALK), and WALK S(D) more with ASYNC.
 
@@ -75,13 +76,13 @@ INLINE void fetch(__local float* to, __global const float* from, const uint rows
 }
 #define WHOLE(align, n, step, strides) ((step) == 1 && ((align) | (n) | (strides)) % 4 == 0)
 #define FETCH_Q(to, rows, h, t0) \
-    fetch(to, q + n * Q_N + (h) * Q_H + (t0) * (size_t)Q_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), D, Q_T, Q_D, WHOLE(Q_ALIGN, D, Q_D, Q_OF), item);
+    fetch(to, q + OF_QUERIES(Q_N, Q_T) + (h) * Q_H + (t0) * (size_t)Q_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), D, Q_T, Q_D, WHOLE(Q_ALIGN, D, Q_D, Q_OF), item);
 #define FETCH_G(to, rows, h, t0) \
-    fetch(to, g + n * G_N + (h) * G_H + (t0) * (size_t)G_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), E, G_T, G_E, WHOLE(G_ALIGN, E, G_E, G_OF), item);
+    fetch(to, g + OF_QUERIES(G_N, G_T) + (h) * G_H + (t0) * (size_t)G_T, rows, min((uint)(rows), (uint)QUERIES - (t0)), E, G_T, G_E, WHOLE(G_ALIGN, E, G_E, G_OF), item);
 #define FETCH_K(to, rows, hk, j0) \
-    fetch(to, k + n * K_N + (hk) * K_H + (j0) * (size_t)K_S, rows, min((uint)(rows), (uint)KEYS - (j0)), D, K_S, K_D, WHOLE(K_ALIGN, D, K_D, K_OF), item);
+    fetch(to, k + OF_KEYS(K_N, K_S) + (hk) * K_H + (j0) * (size_t)K_S, rows, min((uint)(rows), (uint)KEYS - (j0)), D, K_S, K_D, WHOLE(K_ALIGN, D, K_D, K_OF), item);
 #define FETCH_V(to, rows, hk, j0) \
-    fetch(to, v + n * V_N + (hk) * V_H + (j0) * (size_t)V_S, rows, min((uint)(rows), (uint)KEYS - (j0)), E, V_S, V_E, WHOLE(V_ALIGN, E, V_E, V_OF), item);
+    fetch(to, v + OF_KEYS(V_N, V_S) + (hk) * V_H + (j0) * (size_t)V_S, rows, min((uint)(rows), (uint)KEYS - (j0)), E, V_S, V_E, WHOLE(V_ALIGN, E, V_E, V_OF), item);
 
 // s[i][j] = x[row i] . w[column j], over n features
 INLINE void dots(float s[RI][4], __local const float* x, __local const float* w, const uint n, const uint a, const uint b) {
@@ -138,7 +139,7 @@ INLINE void gather(float4* y, __local const float* p, __local const float* x, co
     if (MASKED || (crossed)) {                                                                             \
         UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) {                           \
             const uint t_ = QUERY, j_ = KEY;                                                               \
-            s[i][j] = t_ < QUERIES && j_ < limit(t_ SIZES_PASSED) ? SCORE(s[i][j], t_, j_) : -INFINITY;    \
+            s[i][j] = t_ < QUERIES && j_ < limit(t_ LENGTHS_PASSED) ? SCORE(s[i][j], t_, j_) : -INFINITY;    \
         }                                                                                                  \
     } else                                                                                                 \
         UNROLL for (int i = 0; i < RI; i++) UNROLL for (int j = 0; j < 4; j++) s[i][j] *= FACTOR;
@@ -150,9 +151,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
     GRID
     __local float qs[OWN * S(D)] __attribute__((aligned(16))), vs[WALK * S(E)] __attribute__((aligned(16)));
     __local float ks[WALK * S(D) > OWN * S(WALK) ? WALK * S(D) : OWN * S(WALK)] __attribute__((aligned(16))), part[OWN * S(LB)] __attribute__((aligned(16)));
-    const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
-    const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
-    const uint end = reach(first, OWN, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
+    const size_t h = get_group_id(1) % H;
+    PART_OF_QUERIES(begin, get_num_groups(0) - 1 - get_group_id(0), OWN)
+    const uint first = (uint)begin, rows = min((uint)OWN, (uint)QUERIES - first);
+    const uint end = reach(first, OWN, 0, KEYS LENGTHS_PASSED), open = limit(first LENGTHS_PASSED);
     float4 y[RI * PER_ITEM(E)];
     float maximum[RI], sum[RI], s[RI][4];
     CLEAR(y, E)
@@ -193,9 +195,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void forward(PARAMS)
         const float lse = total == 0 ? 0 : (maximum[i] + log2(total)) * LN2;
         total = total == 0 ? 1 : total;
         UNROLL for (int c = 0; c < PER_ITEM(E); c++) y[i * PER_ITEM(E) + c] /= total;
-        if (b == 0 && ROW(i) < rows) { EPILOGUE(LSE_AT + (n * QUERIES + first + ROW(i)) * H + h, lse); }
+        if (b == 0 && ROW(i) < rows) { EPILOGUE(LSE_AT + (QUERY_ROW + first + ROW(i)) * H + h, lse); }
     }
-    STORE(y, E, rows, 1.0f, 0, (n * QUERIES + first + ROW(i)) * H + h)
+    STORE(y, E, rows, 1.0f, 0, (QUERY_ROW + first + ROW(i)) * H + h)
 }
 
 #else
@@ -236,14 +238,15 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
     float s[RI][4], w[RI][4];
     CLEAR(dx, D)
 #if GRADIENTS == 1
-    const size_t n = get_group_id(1) / H, h = get_group_id(1) % H;
-    const uint first = (uint)(get_num_groups(0) - 1 - get_group_id(0)) * OWN, rows = min((uint)OWN, (uint)QUERIES - first);
-    const uint end = reach(first, OWN, 0, KEYS SIZES_PASSED), open = limit(first SIZES_PASSED);
+    const size_t h = get_group_id(1) % H;
+    PART_OF_QUERIES(begin, get_num_groups(0) - 1 - get_group_id(0), OWN)
+    const uint first = (uint)begin, rows = min((uint)OWN, (uint)QUERIES - first);
+    const uint end = reach(first, OWN, 0, KEYS LENGTHS_PASSED), open = limit(first LENGTHS_PASSED);
     float up[RI], less[RI];
     UNROLL for (int i = 0; i < RI; i++) {
-        const size_t t = first + min(ROW(i), rows - 1);
-        up[i] = lse[n * L_N + h * L_H + t * L_T] * LOG2E;
-        less[i] = delta[n * A_N + h * A_H + t * A_T];
+        const size_t t = first + min(ROW(i), max(rows, 1u) - 1);
+        up[i] = lse[OF_QUERIES(L_N, L_T) + h * L_H + t * L_T] * LOG2E;
+        less[i] = delta[OF_QUERIES(A_N, A_T) + h * A_H + t * A_T];
     }
     FETCH_Q(xs, OWN, h, first)
     FETCH_G(ws, OWN, h, first)
@@ -261,13 +264,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
         BEHIND(FETCH_K(xt, WALK, h / SHARE, j0 + WALK) FETCH_V(wt, WALK, h / SHARE, j0 + WALK))
         turn = OTHER - turn;
     }
-    STORE(dx, D, rows, (float)(SCALE), 0, (n * QUERIES + first + ROW(i)) * H + h)
+    STORE(dx, D, rows, (float)(SCALE), 0, (QUERY_ROW + first + ROW(i)) * H + h)
 #else
     float4 dw[RI * PER_ITEM(E)];
     CLEAR(dw, E)
-    const size_t n = get_group_id(1) / HK, hk = get_group_id(1) % HK;
-    const uint first = (uint)get_group_id(0) * OWN, rows = min((uint)OWN, (uint)KEYS - first);
-    const uint begin = first_tile(first, WALK SIZES_PASSED);
+    const size_t hk = get_group_id(1) % HK;
+    PART_OF_KEYS(own, get_group_id(0), OWN)
+    const uint first = (uint)own, rows = min((uint)OWN, (uint)KEYS - first);
+    const uint begin = first_tile(first, WALK LENGTHS_PASSED);
     FETCH_K(xs, OWN, hk, first)
     FETCH_V(ws, OWN, hk, first)
     FETCH_Q(xt, WALK, hk * SHARE, begin)
@@ -280,12 +284,12 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
             float up[4], less[4];
             UNROLL for (int j = 0; j < 4; j++) {
                 const size_t t = min(t0 + COLUMN(j), (uint)QUERIES - 1);
-                up[j] = lse[n * L_N + h * L_H + t * L_T] * LOG2E;
-                less[j] = delta[n * A_N + h * A_H + t * A_T];
+                up[j] = lse[OF_QUERIES(L_N, L_T) + h * L_H + t * L_T] * LOG2E;
+                less[j] = delta[OF_QUERIES(A_N, A_T) + h * A_H + t * A_T];
             }
             ARRIVED
             AHEAD(FETCH_Q(xt + (OTHER - turn), WALK, h_next, t_next))
-            SLOPE(t0 + WALK > QUERIES || limit(t0 SIZES_PASSED) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
+            SLOPE(t0 + WALK > QUERIES || limit(t0 LENGTHS_PASSED) < first + OWN, t0 + COLUMN(j), first + ROW(i), up[j], less[j])
             KEEP(s)
             SYNC
             gather(dw, ps, wt, E, a, b);
@@ -297,8 +301,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void backward(PARAMS
             BEHIND(FETCH_Q(xt, WALK, h_next, t_next) FETCH_G(wt, WALK, h_next, t_next))
             turn = OTHER - turn;
         }
-    STORE(dx, D, rows, (float)(SCALE), DK_AT, (n * KEYS + first + ROW(i)) * HK + hk)
-    STORE(dw, E, rows, 1.0f, DV_AT, (n * KEYS + first + ROW(i)) * HK + hk)
+    STORE(dx, D, rows, (float)(SCALE), DK_AT, (KEY_ROW + first + ROW(i)) * HK + hk)
+    STORE(dw, E, rows, 1.0f, DV_AT, (KEY_ROW + first + ROW(i)) * HK + hk)
 #endif
 }
 

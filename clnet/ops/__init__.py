@@ -41,6 +41,7 @@ from .normalize import (
     rms_norm,
     softmax,
 )
+from .packed import packed_attention
 from .pointwise import (
     abs,
     add,

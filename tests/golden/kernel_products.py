@@ -285,6 +285,15 @@ def attention() -> Iterator[Problem]:
     yield from _heads(
         "bfloat16", 1, 4, 4, 64, 64, 64, 64, dict(causal=False, scale=0.5, narrow="bfloat16"), split=True, offset=4
     )
+    for n, h, hk, t, s, d, e, dtype in (
+        (64, 8, 8, 16384, 16384, 64, 64, "float32"),
+        (2, 2, 2, 0, 4, 8, 8, "float32"),
+    ):
+        q, k, v, g = (Given(dtype, shape) for shape in ((t, h, d), (s, hk, d), (s, hk, e), (t, h, e)))
+        line, edges = Given(dtype, (t, h)), Given("int32", (n + 1,))
+        attrs = dict(causal=n > 3, scale=0.125)
+        yield Problem("packed_attention", (q, k, v, edges, edges), attrs)
+        yield Problem("packed_attention_gradient", (g, line, line, q, k, v, edges, edges), attrs)
 
 
 def _heads(

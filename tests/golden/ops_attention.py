@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -85,7 +86,53 @@ def walked_back(causal: bool, masked: bool) -> More:
     return More([t.detach().numpy().astype(np.float32) for t in given], dict(causal=causal, scale=scale), slopes=False)
 
 
-RULES = {"attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
+# --- sequences one after another: each by itself
+def _sequences(offsets: Any, key_offsets: Any) -> list[tuple[slice, slice]]:
+    ends = [[slice(int(a), int(b)) for a, b in itertools.pairwise(o)] for o in (offsets, key_offsets)]
+    return list(zip(*ends, strict=True))
+
+
+def _heads(x: Any, rows: slice) -> Any:
+    return x[rows].transpose(0, 1)[None]
+
+
+def _packed(parts: list[tuple[Any, ...]]) -> Any:
+    """Flat results of sequences, (1, H, T, features) each, as one flat result of all."""
+    return torch.cat([torch.cat([x[0].transpose(0, 1) for x in part]).reshape(-1)
+                      for part in zip(*parts, strict=True)])
+
+
+def packed_attention(q: Any, k: Any, v: Any, offsets: Any, key_offsets: Any, causal: bool, scale: float) -> Any:
+    """PyTorch's attention and log-sum-exp of one sequence after the other."""
+    found = []
+    for own, walked in _sequences(offsets, key_offsets):
+        heads = _heads(q, own), _heads(k, walked), _heads(v, walked)
+        s = _scores(*heads[:2], None, causal, scale)
+        none = torch.isneginf(s).all(-1) if s.shape[-1] else torch.ones(s.shape[:-1], dtype=torch.bool)
+        with sdpa_kernel(SDPBackend.MATH):
+            y = F.scaled_dot_product_attention(*heads, torch.where(torch.isneginf(s), -torch.inf, 0.0), scale=scale,
+                                               enable_gqa=True)
+        lse = torch.where(none, 0.0, torch.logsumexp(s, -1))
+        found.append((torch.where(none[..., None], 0.0, y), lse[..., None]))
+    return _packed(found)
+
+
+def packed_attention_gradient(g: Any, lse: Any, delta: Any, q: Any, k: Any, v: Any, offsets: Any, key_offsets: Any,
+                              causal: bool, scale: float) -> Any:
+    """Sequence by sequence what `attention_gradient` gives, which `walked_back` holds to PyTorch's own walk back."""
+    found = []
+    for own, walked in _sequences(offsets, key_offsets):
+        given = _heads(g, own), lse[own][None], delta[own][None], _heads(q, own), _heads(k, walked), _heads(v, walked)
+        flat, at, parts = attention_gradient(*given, causal, scale), 0, []
+        for x in given[3:]:
+            parts.append(flat[at : at + x.numel()].reshape(x.transpose(1, 2).shape).transpose(1, 2))
+            at += x.numel()
+        found.append(tuple(parts))
+    return _packed(found)
+
+
+RULES = {"packed_attention": packed_attention, "packed_attention_gradient": packed_attention_gradient,
+         "attention": attention, "masked_attention": masked_attention, "attention_gradient": attention_gradient,
          "masked_attention_gradient": masked_attention_gradient}
 MORE = {"attention_gradient": [walked_back(False, False), walked_back(True, False)],
         "masked_attention_gradient": [walked_back(True, True)]}

@@ -22,7 +22,8 @@ CHUNK = 256  # queries of a work-item forward
 WIDEST = 256  # features of a head: beyond, blocks run out
 
 
-@variant("attention", cl="attention.cl", serves="CPUs: float32, up to 256 features, with or without a mask", rank=2)
+@variant("attention", cl="attention.cl", rank=2,
+         serves="CPUs: float32, up to 256 features, with or without a mask, or packed")
 def on_cores(p: Attention, device: Device) -> Answer:
     if not device.is_cpu:
         return CPUS_ONLY
@@ -31,13 +32,14 @@ def on_cores(p: Attention, device: Device) -> Answer:
 
 def _forward(p: Attention, device: Device) -> Stage:
     mr, nr = _tile(device)
-    worth = larger(2 * mr, p.n * p.h * p.t // (4 * device.compute_units))
-    chunk, keys = up(smaller(CHUNK, smaller(p.t, worth)), mr), up(min(KEYS, _most(p.s, KEYS)), nr)
+    t = p.t if p.offsets is None else typical(p.t)  # packed: parts of one size, whatever there is in all
+    worth = larger(2 * mr, p.n * p.h * t // (4 * device.compute_units))
+    chunk, keys = up(smaller(CHUNK, smaller(t, worth)), mr), up(min(KEYS, _most(p.s, KEYS)), nr)
     most = up(min(CHUNK, _most(p.t, CHUNK)), mr) if varies(chunk) else chunk
     while keys > nr and (most + keys) * (p.d + p.e) > PRIVATE:
         most, keys = max(mr, up(most // 2, mr)), max(nr, up(keys // 2, nr))
     chunk = smaller(chunk, most)
-    return _stage(p, device, (-(-p.t // chunk), p.n * p.h), most, ROWS=chunk, BC=keys)
+    return _stage(p, device, (p.parts(p.t, chunk), p.n * p.h), most, ROWS=chunk, BC=keys)
 
 
 def _backward(p: Attention, device: Device) -> list[Stage]:
@@ -50,6 +52,9 @@ def _backward(p: Attention, device: Device) -> list[Stage]:
     def stage(gradients: int, part: int, most: int, count: int) -> Stage:
         return _stage(p, device, (count, p.n * p.hk), most, BR=rows, BC=keys, GRADIENTS=gradients, ROWS=part)
 
+    if p.offsets is not None:  # sequences are parts already
+        part, part_keys = up(min(CHUNK, max(1, KEEP // (2 * floats))), rows), up(CHUNK, keys)
+        return [stage(1, part, part, p.parts(p.t, part)), stage(2, part_keys, keys, p.parts(p.s, part_keys))]
     if (bounded(p.t) and up(t, rows) * floats <= KEEP
             and (groups >= 2 * device.compute_units or max(t, s) <= 2 * BLOCK)):
         return [stage(3, up(t, rows), up(t, rows), 1)]

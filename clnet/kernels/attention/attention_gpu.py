@@ -16,7 +16,8 @@ FILE = "attention_gpu.cl"
 WIDEST = 256  # features of a head: beyond, registers run out
 
 
-@variant("attention", cl=FILE, serves="GPUs: float32, up to 256 features, with or without a mask", rank=2)
+@variant("attention", cl=FILE, rank=2,
+         serves="GPUs: float32, up to 256 features, with or without a mask, or packed")
 def in_local_memory(p: Attention, device: Device) -> Answer:
     if not device.is_gpu:
         return GPUS_ONLY
@@ -30,7 +31,7 @@ def _stage(p: Attention, device: Device, one: Pass) -> Stage:
     ahead = p.backward and device.ampere and _local(p, ri, la, lb, ahead=True) <= device.largest_local // 2
     defines = {**p.macros, **p.multiples, "RI": ri, "LA": la, "LB": lb, "ASYNC": int(ahead), **one.macros}
     whole = p.d % 4 == 0 and p.e % 4 == 0
-    return Stage(p.kernel, defines, (-(-one.length // (ri * la)) * la * lb, one.heads), (la * lb, 1), domain=p.domain,
+    return Stage(p.kernel, defines, (p.parts(one.length, ri * la) * la * lb, one.heads), (la * lb, 1), domain=p.domain,
                  file=FILE, note=p.note, lanes=4 if whole else 1, stepped=whole, free=FREE)
 
 

@@ -43,8 +43,8 @@ def unsuited(p: Attention, device: Device) -> Refusal | None:
         return Refusal("neither 16 bits nor a precision of 16 bits")
     if any(o.dtype != (p.narrow or "float32") for o in p.factors.values()):
         return Refusal("a result of another type than the operands")
-    if p.mask is not None:
-        return Refusal("a mask")
+    if p.mask is not None or p.offsets is not None:
+        return Refusal("a mask" if p.mask is not None else "packed sequences")
     if any(o.shape[3] not in FEATURES for o in p.factors.values()):
         return Refusal("features other than 32, 64 or 128 a head")
     return Refusal("no elements, or a scale that is not positive") if p.empty or p.scale <= 0 else None

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...core.size import common_divisor, varies
+from ...core.spec import Spec
 from ..matmul.problem import NARROW
 from ..operand import Operand
 from ..variant import Refusal
 
 AXES = {"q": ("N", "H", "T", "D"), "k": ("N", "H", "S", "D"), "v": ("N", "H", "S", "E"), "mask": ("N", "H", "T", "S"),
-        "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H")}
-PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A"}
+        "g": ("N", "H", "T", "E"), "lse": ("N", "T", "H"), "delta": ("N", "T", "H"), "offsets": ("N",),
+        "key_offsets": ("N",)}
+PREFIX = {"q": "Q", "k": "K", "v": "V", "mask": "MASK", "g": "G", "lse": "L", "delta": "A", "offsets": "QO",
+          "key_offsets": "KO"}
 # Macros of every kernel of attention that may be numbers known at the launch alone.
-FREE = frozenset(("QUERIES", "KEYS", "LSE_AT", "DK_AT", "DV_AT",
+FREE = frozenset(("QUERIES", "KEYS", "ALL_QUERIES", "ALL_KEYS", "SEQUENCES", "LSE_AT", "DK_AT", "DV_AT",
                   *(f"{PREFIX[name]}_{axis}" for name, axes in AXES.items() for axis in axes)))
 
 
@@ -34,6 +37,7 @@ class Attention:
     """softmax(scale · q kᵀ + mask) v per head, or with g, lse and delta its gradient: queries q (N, H, T, D), keys k
     (N, HK, S, D), values v (N, HK, S, E).
 
+    offsets, key_offsets   of packed sequences (N = 1 then): where those of the queries and of the keys begin and end
     asked     the arithmetic that a user asked for, of float32 operands ("fp32": IEEE)
     narrow    dtype of the result where it is stored in 16 bits, else ""
     """
@@ -49,6 +53,8 @@ class Attention:
     g: Operand | None = None
     lse: Operand | None = None
     delta: Operand | None = None
+    offsets: Operand | None = None
+    key_offsets: Operand | None = None
 
     n = property(lambda self: self.q.shape[0])
     h = property(lambda self: self.q.shape[1])
@@ -62,7 +68,7 @@ class Attention:
     def operands(self) -> dict[str, Operand]:
         """Those that there are, by name."""
         named = {"g": self.g, "lse": self.lse, "delta": self.delta, "q": self.q, "k": self.k, "v": self.v,
-                 "mask": self.mask}
+                 "mask": self.mask, "offsets": self.offsets, "key_offsets": self.key_offsets}
         return {name: operand for name, operand in named.items() if operand is not None}
 
     @property
@@ -104,7 +110,7 @@ class Attention:
     def macros(self) -> dict[str, Any]:
         """Those of every kernel of attention: sizes, strides, where the parts of the result begin."""
         masked = 0 if self.mask is None else 1 if self.mask.dtype == "bool" else 2
-        macros: dict[str, Any] = dict(H=self.h, HK=self.hk, QUERIES=self.t, KEYS=self.s, D=self.d, E=self.e,
+        macros: dict[str, Any] = dict(H=self.h, HK=self.hk, **self._lengths, D=self.d, E=self.e,
                                       CAUSAL=int(self.causal), SCALE=repr(float(self.scale)), MASKED=masked)
         for name, operand in self.operands.items():
             macros |= {f"{PREFIX[name]}_{axis}": stride
@@ -114,6 +120,23 @@ class Attention:
             return macros | dict(BACKWARD=0, LSE_AT=_place(queries * self.e))
         at = queries * self.d
         return macros | dict(BACKWARD=1, DK_AT=_place(at), DV_AT=_place(at + self.n * self.s * self.hk * self.d))
+
+    @property
+    def _lengths(self) -> dict[str, Any]:
+        """Of all queries and keys; those of a sequence are found at run time."""
+        if self.offsets is None:
+            return dict(QUERIES=self.t, KEYS=self.s)
+        return dict(ALL_QUERIES=self.t, ALL_KEYS=self.s, SEQUENCES=self.sequences, PACKED=1)
+
+    @property
+    def sequences(self) -> int:
+        return self.offsets.shape[0] - 1 if self.offsets is not None else 0
+
+    def parts(self, count: int, rows: int) -> int:
+        """How many parts of up to `rows` rows there are of so many queries or keys, with some that are empty where
+        sequences are packed.
+        """
+        return -(-count // rows) if self.offsets is None else count // rows + self.sequences + 1
 
     @property
     def multiples(self) -> dict[str, int]:
@@ -138,7 +161,8 @@ def _place(n: int) -> str:
 
 def plain(p: Attention, widest: int) -> Refusal | None:
     """Why kernels without tensor cores do not serve, if they do not."""
-    if any(o.dtype != "float32" for name, o in p.operands.items() if name != "mask" or o.dtype != "bool"):
+    if any(o.dtype != "float32" for name, o in p.operands.items()
+           if "offsets" not in name and (name != "mask" or o.dtype != "bool")):
         return Refusal("float32 only")
     if p.empty:
         return Refusal("no elements")
@@ -155,3 +179,20 @@ def gradient(operands: Sequence[Operand], *, causal: bool, scale: float, precisi
               narrow: str = "") -> Attention:
     g, lse, delta, q, k, v, *mask = operands
     return Attention(q, k, v, mask[0] if mask else None, causal, scale, precision, narrow, g, lse, delta)
+
+
+def packed(operands: Sequence[Operand], *, causal: bool, scale: float) -> Attention:
+    q, k, v = map(_one, operands[:3])
+    return Attention(q, k, v, None, causal, scale, "fp32", "", offsets=operands[3], key_offsets=operands[4])
+
+
+def packed_gradient(operands: Sequence[Operand], *, causal: bool, scale: float) -> Attention:
+    g, lse, delta, q, k, v = map(_one, operands[:6])
+    return Attention(q, k, v, None, causal, scale, "fp32", "", g, lse, delta, *operands[6:])
+
+
+def _one(x: Operand) -> Operand:
+    """(T, H, features) as heads of one batch: (1, H, T, features); numbers of rows, (T, H), as (1, T, H)."""
+    order = (1, 0, 2) if len(x.shape) == 3 else (0, 1)
+    shape, strides = ((1, *(x.shape[k] for k in order)), (0, *(x.strides[k] for k in order)))
+    return replace(x, spec=Spec(shape, x.dtype), strides=strides)

@@ -41,6 +41,8 @@ CALLS: dict[str, dict[str, Any]] = {
     **{n: dict(x=X, axes=(0, 1), keepdims=True) for n in ("argmax", "argmin", "max", "min", "sum", "mean", "prod",
                                                           "logsumexp")},
     "attention": dict(q=draw(1, 2, 3, 4), k=draw(1, 2, 5, 4), v=draw(1, 2, 5, 3), mask=None, causal=False, scale=None),
+    "packed_attention": dict(q=draw(5, 2, 4), k=draw(6, 1, 4), v=draw(6, 1, 3), offsets=np.array([0, 3, 5]),
+                             key_offsets=np.array([0, 2, 6]), causal=False, scale=None),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
