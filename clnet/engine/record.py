@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,7 @@ class Recorded(Shown):
         # The shape with its numbers compiled in: the first that comes, unless it is said before (a run that is resumed
         # in another place has to take the same plans).
         self.home: tuple[Spec, ...] | None = None
+        self.coming: list[tuple[Spec, ...]] = []  # shapes that are said to come, before any did
         self.recordings: OrderedDict[Any, Recording] = OrderedDict()
         self._arenas: dict[Any, Arena] = {}  # by engine and seat: steps of one thread never run at one time
         self._coincidences = 0  # recordings that failed at one
@@ -67,6 +68,12 @@ class Recorded(Shown):
 
     def __call__(self, *inputs: Any) -> Any:
         return self.prepare(*inputs)(*inputs)
+
+    def expect(self, shapes: Iterable[tuple[Spec, ...]]) -> None:
+        """Inputs of these specs will come: where several do, none has its numbers compiled in, as the first otherwise
+        has, and what differs among them varies from the first call on.
+        """
+        self.coming = list(dict.fromkeys(shapes))
 
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """What fn gives, as arrays on the host. Of threads that want some at one time, as many compute as the device
@@ -163,9 +170,11 @@ class Recorded(Shown):
             return found
 
     def _recorded(self, engine: OpenCLEngine, mode: Any, specs: tuple[Spec, ...]) -> Recording:
-        self.home = self.home or specs
+        several = len(self.coming) > 1
+        self.home = self.home or (None if several else specs)
         with self._tables:
-            seen = [self.home, *(s for known, s, _ in self.replays if known == mode), specs]
+            before = [s for known, s, _ in self.replays if known == mode]
+        seen = [*self.coming, *([self.home] if self.home else []), *before, specs]
         fixed = dict(self.fixed)
         while specs != self.home and (varies := varying_axes(seen, fixed)) is not None and not self.refused:
             try:

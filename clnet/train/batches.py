@@ -96,6 +96,11 @@ class Batches:
         """How many samples a batch of this length takes."""
         return self.size if self.size is not None else (self.tokens or 0) // length
 
+    def shapes(self) -> list[tuple[int, int]]:
+        """(samples, steps) of the batches of Sequences, each once; none where samples have one shape."""
+        lengths = [(len(part), self.data.lengths_of(part)) for part in self.cuts(0)]
+        return list(dict.fromkeys((n, int(steps.max())) for n, steps in lengths if steps is not None))
+
     def position(self) -> dict[str, Any]:
         """What makes the batches, of the unusual what there is of it."""
         ways = (("tokens", self.tokens, None), ("drop_last", self.drop_last, False), ("bucket", self.bucket, True))

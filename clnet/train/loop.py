@@ -118,7 +118,11 @@ class Loop:
         inputs, y = batch
         arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
         known = steps.train.recorded
-        if steps.train.home is None:
+        if isinstance(data := self.batches.data, Sequences):
+            if not steps.train.coming:
+                other = spec_of(arguments[-1])
+                steps.train.expect((*data.batch_specs(*shape), other) for shape in self.batches.shapes())
+        elif steps.train.home is None:
             steps.train.home = self._whole(arguments, len(y))
         replay = steps.train.prepare(*arguments)
         first, started = steps.train.recorded != known, time.perf_counter()
@@ -132,12 +136,9 @@ class Loop:
             self.batch += 1
             self.window.append(batch)
 
-    def _whole(self, arguments: Sequence[Any], count: int) -> tuple[Spec, ...] | None:
-        """The shapes of a whole batch, of arguments for one of `count` samples; None where lengths vary, too."""
-        size, data = self.batches.size, self.batches.data
-        if size is None or isinstance(data, Sequences):
-            return None
-        whole, specs = min(size, len(data)), [spec_of(a) for a in arguments]
+    def _whole(self, arguments: Sequence[Any], count: int) -> tuple[Spec, ...]:
+        """The shapes of a whole batch, of arguments for one of `count` samples."""
+        whole, specs = min(self.batches.room(1), len(self.batches.data)), [spec_of(a) for a in arguments]
         batch = [Spec((whole, *s.shape[1:]), s.dtype) if s.shape[:1] == (count,) else s for s in specs[:-1]]
         return *batch, specs[-1]
 

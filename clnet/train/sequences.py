@@ -196,6 +196,11 @@ class Sequences(Samples):
         beside = {"lengths": Spec((count,), "int32"), "mask": Spec((count, steps), "bool")}
         return x if self.beside is None else [*x, beside[self.beside]]
 
+    def batch_specs(self, count: int, steps: int) -> list[Spec]:
+        """The specs of a batch: inputs, and targets."""
+        shape = (count, *self.y_values.shape[1:]) if self.ignore is None else (count, steps, *self.y_values.shape[1:])
+        return [*self.specs(count, steps), Spec(shape, dtype_name(self.y_values.dtype))]
+
     def inputs(self, samples: Array | None = None) -> list[Array]:
         return self.values if samples is None else [a[self._steps(samples)] for a in self.values]
 

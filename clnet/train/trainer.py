@@ -166,7 +166,10 @@ class Trainer:
         """As `evaluate`, of data that was checked."""
         meter, rows, weights = self.steps.tested, [], []
         meter.clear()
-        for inputs, y in _in_order(data, batch_size, tokens):
+        batches = _in_order(data, batch_size, tokens)
+        if isinstance(data, Sequences):
+            self.steps.test.expect((*data.batch_specs(*shape), Spec((), "float32")) for shape in batches.shapes())
+        for inputs, y in batches:
             self.steps.test(*inputs, y, np.float32(meter.filled))
             meter.advance()
             weights.append(data.weight(y))
@@ -213,6 +216,7 @@ class Trainer:
             return found, [None] * len(found)
         check_inputs(self.model, data)
         axes, batches, pieces = time_axes(self.model, data), _in_order(data, batch_size, tokens), []
+        self.steps.forward.expect(tuple(data.specs(batches.room(steps), steps)) for _, steps in batches.shapes())
         for part in batches.cuts():
             rows, _ = data.rows(part)
             full = _filled(rows, batches.room(rows[0].shape[1]))

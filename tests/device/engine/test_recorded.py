@@ -11,6 +11,7 @@ import pytest
 
 import clnet
 from clnet import ops as F
+from clnet.core.spec import Spec
 from clnet.core.state import Variable
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine.record import Recorded
@@ -102,3 +103,18 @@ def test_explain_lists_the_classes_of_sizes_and_the_kernels_of_each(engine: Any)
         assert choices[0][1].taken is not None
     assert found.choices["float32[17..256, 24]"][0][0] == "matmul float32[n, 6]"
     assert re.search(r"float32\[257\.\., 24\] +many", str(found))
+
+
+def test_shapes_that_are_said_to_come_are_sizes_from_the_first_call_on(engine: Any) -> None:
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+    step = Recorded(lambda x, y: x * 2 + F.sum(y), "step")
+    step.expect((Spec((n, 5)), Spec((n, 3))) for n in (20, 33, 20))
+    for n in (33, 20, 90):
+        x, y = normal(n, 5), normal(n, 3)
+        assert np.allclose(step(x, y).numpy(), x * 2 + y.astype(np.float64).sum(), atol=1e-4)
+    assert list(clnet.explain(step).plans) == ["float32[17..256, 5], float32[17..256, 3]"]
+    alone = Recorded(lambda x: x * 2)
+    alone.expect([(Spec((4, 5)),)])
+    alone(normal(4, 5))
+    assert list(clnet.explain(alone).plans) == ["float32[4, 5]"]

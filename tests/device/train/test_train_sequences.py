@@ -257,3 +257,18 @@ def test_steps_are_found_by_trying_other_lengths(engine: Any) -> None:
     assert [f.shape for f in found] == [(4, 4)] * 3
     for p, q in itertools.pairwise(found):
         assert not np.allclose(p, q)
+
+
+def test_no_length_is_compiled_in(engine: Any) -> None:
+    """A step for the very first batch would be compiled for that one alone."""
+    if not engine.compiles:
+        pytest.skip("plans are an OpenCL engine's")
+    trainer = Trainer(net(3, turned=True), "cross_entropy", Adam())
+    data = Sequences(X, TAGS, multiple_of=1)
+    trainer.fit(data, epochs=1, batch_size=3, verbose=False)
+    trainer.evaluate(data, batch_size=3)
+    trainer.predict(Sequences(X, multiple_of=1), batch_size=3)
+    for step in (trainer.steps.train, trainer.steps.test, trainer.steps.forward):
+        assert step.recordings, step.name
+        for recording in step.recordings.values():
+            assert recording.varies or min(recording.specs[0].shape) == 1, step  # an axis of 1 is another structure
