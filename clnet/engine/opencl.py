@@ -62,8 +62,12 @@ class BoundPlan:
         self.plan = plan
         self.kernels: list[Any] = []
         self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
-        tell = _watched.tell
-        total = len({s.text for s in plan.launches if s.host is None})
+        tell, kernels = _watched.tell, dict[str, list[str]]()
+        for launch in plan.launches:
+            if launch.host is None:
+                kernels.setdefault(launch.text, []).append(launch.name)
+        if engine.programs.prepare(kernels, engine.options, tell):
+            tell = None  # it has told already
         done: dict[str, Any] = {}  # programs by their texts, which are long: layers repeat
         for launch in plan.launches:
             if launch.host is not None:
@@ -71,7 +75,7 @@ class BoundPlan:
                 continue
             if launch.text not in done:
                 if tell:
-                    tell(len(done), total)
+                    tell(len(done), len(kernels))
                 done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
             with translated(f"kernel {launch.name}"):
                 made = kernel_of(done[launch.text], launch.name)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from ..engine.device.compile_probe import environment
+from ..engine.device.compilers import environment
 
 
 class Child:

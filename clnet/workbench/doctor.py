@@ -100,7 +100,7 @@ def _cache() -> str:
     for cache in ProgramCache.living():
         c = cache.counters()
         lines.append(f"  {cache.device.key} in this process: {c.builds} built, {c.disk_hits} from disk, "
-                     f"{c.memory_hits} from memory, {c.probes} probed, {c.seconds:.2f} s")
+                     f"{c.memory_hits} from memory, {c.seconds:.2f} s")
     return "\n".join(lines)
 
 

@@ -10,8 +10,10 @@ roof            what it reaches at best
 
 programs        compiled programs: from memory, from disk, from the compiler
 program_files   those on disk, believed only if whole
-compile_probe   a program that may kill the compiler is built in a child process first
-compile_child   what runs in that process
+together        all programs of a plan at once: those that are missing, in groups, side by side
+joined          several programs as one text
+compilers       processes that compile for this one
+compile_child   what runs in such a process
 build_log       a compiler's log beside the lines it speaks of
 
 memory          the pool

@@ -30,6 +30,8 @@ class Runtime:
     compacts      a program read back from its binary takes a quarter of the memory of one just built
     registers     of 32 bits, of a GPU's work-group; 0 where they are not known to be many
     joins         its compiler joins work-items of a group into vectors unless told not to
+    gathers       it compiles one program at a time in a process, and 30 ms go by for the smallest: several are compiled
+                  as one, in several processes
     """
 
     name: str
@@ -47,6 +49,7 @@ class Runtime:
     compacts: bool = False
     registers: int = 0
     joins: bool = False
+    gathers: bool = False
 
 
 # The first row one of whose words is found: Oclgrind's and PoCL's platforms may name a maker of processors too.
@@ -57,7 +60,7 @@ RUNTIMES = (
     Runtime("nvidia", ("nvidia",), "NVIDIA's driver", inline_ptx=True, cast_loads=True, registers=1 << 16),
     Runtime("amd", ("advanced micro", "amd "), "AMD's driver"),
     Runtime("intel", ("intel",), "Intel's {} runtime", "cpu", RANKS | {"cpu": 1},
-            cache_hints=True, compacts=True, joins=True),
+            cache_hints=True, compacts=True, joins=True, gathers=True),
     Runtime("numpy", title="the host", usual="host", ranks={"host": 10}),
 )
 OTHER = Runtime("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import time
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,13 +21,13 @@ from typing import Any
 from ...errors import KernelBuildError
 from ...show import plural
 from .build_log import explain
-from .compile_probe import probe
 from .device import Device, check_not_forked
 from .faults import translate
 from .folders import cache_root
 from .pocl import cpu_flags
 from .program_files import Store
-from .runtimes import prepare
+from .runtimes import prepare as find_runtimes
+from .together import MARK, prepare, referred
 
 LAYOUT = 1  # of the entries on disk
 # Marks PTX that the OpenCL compiler of NVIDIA's driver cannot know:
@@ -44,12 +45,11 @@ IN_MEMORY = 512  # programs kept: each is up to a few megabytes of compiled code
 
 @dataclass
 class Counters:
-    """How programs came about since the last reset; `seconds` spent on disk hits, probes and builds."""
+    """How programs came about since the last reset; `seconds` spent on disk hits and builds."""
 
     memory_hits: int = 0
     disk_hits: int = 0
     builds: int = 0
-    probes: int = 0
     seconds: float = 0.0
 
 
@@ -78,11 +78,14 @@ class ProgramCache:
         self._counters = Counters()
         self._unkept = 0  # programs of this process that are not on disk
         self._programs: OrderedDict[str, Any] = OrderedDict()
+        self._groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._fresh: set[str] = set()  # on disk since this process had them built, and not asked for yet
         self._busy: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._lock, self._preparing = threading.Lock(), threading.RLock()
+        self._key = functools.lru_cache(IN_MEMORY)(self._digest)
         facts = (device.name, device.driver, device.version, device.platform, device.platform_version)
         forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
-        self._facts = [LAYOUT, *facts, prepare().pocl.now, package_version(), forced, _instructions(device)]
+        self._facts = [LAYOUT, *facts, find_runtimes().pocl.now, package_version(), forced, _instructions(device)]
         import pyopencl as cl
 
         _living.add(self)
@@ -95,11 +98,40 @@ class ProgramCache:
         return sorted(_living, key=lambda cache: cache.device.key)
 
     def key(self, source: str, options: Sequence[str] = ()) -> str:
+        return self._key(source, tuple(options))
+
+    def _digest(self, source: str, options: tuple[str, ...]) -> str:
         text = json.dumps([self._facts, list(options), source])
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def get(self, source: str, options: Sequence[str] = (), *, name: str = "program", risky: bool = False) -> Any:
-        """The built cl.Program. `risky` sources meet the compiler in a child process first. KernelBuildError."""
+    def prepare(self, wanted: Mapping[str, Sequence[str]], options: Sequence[str] = (),
+                tell: Callable[[int, int], None] | None = None) -> bool:
+        """Has the sources compiled that are neither in memory nor on disk: side by side, several as one program, into
+        the store; whether there was something to do. `wanted`: source -> the kernels that are asked of it.
+
+        Calls tell(ready, of how many) as they become ready. Only where the driver is known to gain by it; what the
+        compiler refuses is left to `get`, which says why.
+        """
+        if not self.device.known.gathers or self.store.problem or len(wanted) < 2:
+            return False
+        with self._preparing:
+            check_not_forked()
+            start = time.perf_counter()
+            found = prepare(self, wanted, options, tell)
+            if found:
+                self._count(seconds=time.perf_counter() - start)
+                self.store.trim()
+            return found
+
+    def lacks(self, key: str, source: str) -> bool:
+        """Whether it would have to be compiled, and can be kept on disk."""
+        if LATER in source or not self._lasting(source):
+            return False
+        with self._lock:
+            return key not in self._programs and not self.store.path(key).exists()
+
+    def get(self, source: str, options: Sequence[str] = (), *, name: str = "program") -> Any:
+        """The built cl.Program; `name` is that of its kernel. KernelBuildError."""
         key = self.key(source, options)
         program = self._recent(key)
         if program is not None:
@@ -113,7 +145,7 @@ class ProgramCache:
             check_not_forked()
             start = time.perf_counter()
             try:
-                program = self._make(key, source, options, name, risky)
+                program = self._make(key, source, options, name)
             finally:
                 self._count(seconds=time.perf_counter() - start)
             with self._lock:
@@ -155,6 +187,7 @@ class ProgramCache:
         """Forgets every program, on disk too (of all devices)."""
         with self._lock:
             self._programs.clear()
+            self._fresh.clear()
         if disk:
             self.store.clear()
             self._unkept = self._counters.builds + self._counters.disk_hits
@@ -170,29 +203,48 @@ class ProgramCache:
             for name, value in more.items():
                 setattr(self._counters, name, getattr(self._counters, name) + value)
 
-    def _make(self, key: str, source: str, options: Sequence[str], name: str, risky: bool) -> Any:
+    def _lasting(self, source: str) -> bool:
         # The key knows the source, not the files it includes: such programs are compiled once per process.
-        lasting = not self.device.known.keeps and not INCLUDE.search(source)
-        program = self._from_disk(key, options) if lasting else None
+        return not self.device.known.keeps and not INCLUDE.search(source)
+
+    def _make(self, key: str, source: str, options: Sequence[str], name: str) -> Any:
+        lasting = self._lasting(source)
+        program = self._from_disk(key, options, name) if lasting else None
         if program is not None:
-            self._count(disk_hits=1)
-            return program
-        if risky:
-            self._probe(key, source, options, name)
-            program = self._from_disk(key, options) if lasting else None
-        if program is None:
-            program = self._build(source, options, name)
-            self._count(builds=1)
-            if not lasting:
-                self._unkept += 1
+            if key in self._fresh:
+                self._fresh.discard(key)
             else:
-                self._keep(key, program)
-                program = (self._from_disk(key, options) if self.device.known.compacts else None) or program
+                self._count(disk_hits=1)
+            return program
+        program = self.build(source, options, name)
+        self._count(builds=1)
+        if not lasting:
+            self._unkept += 1
+            return program
+        self.keep(key, program)
+        if self._counters.builds % TRIM_EVERY == 0:
+            self.store.trim()
+        return (self._from_disk(key, options, name) if self.device.known.compacts else None) or program
+
+    def built(self, keys: Sequence[str]) -> None:
+        """Notes that these were built for this process, into the store."""
+        self._fresh.update(keys)
+        self._count(builds=len(keys))
+
+    def _from_disk(self, key: str, options: Sequence[str], kernel: str) -> Any:
+        """None where there is no entry, or none that the driver still takes, or one without this kernel."""
+        data = self.store.read(key)
+        if data is None or not data.startswith(MARK):
+            return self._loaded(data, options)
+        group = referred(data, kernel)
+        program = self._groups.get(group) if group else None
+        if program is None and group:
+            program = self._loaded(self.store.read(group), options)
+            if program is not None:
+                self._groups[group] = program
         return program
 
-    def _from_disk(self, key: str, options: Sequence[str]) -> Any:
-        """None where there is no entry, or none that the driver still takes."""
-        data = self.store.read(key)
+    def _loaded(self, data: bytes | None, options: Sequence[str]) -> Any:
         if data is None:
             return None
         import pyopencl as cl
@@ -204,34 +256,29 @@ class ProgramCache:
             return None
         return program
 
-    def _keep(self, key: str, program: Any) -> None:
+    def keep(self, key: str, program: Any) -> None:
+        """Puts a program on disk."""
         import pyopencl as cl
 
         try:
             self.store.write(key, self.binary(program))
         except (cl.Error, IndexError):
             self._unkept += 1
-            return
-        if self._counters.builds % TRIM_EVERY == 0:
-            self.store.trim()
 
-    def _probe(self, key: str, source: str, options: Sequence[str], name: str) -> None:
-        """KernelBuildError if the child died of it, now or in an earlier process."""
-        verdict = self.store.read(f"{key}-probe")
-        if verdict is None:
-            verdict = probe(source, options, self.device.key, name, self.store.folder).encode()
-            self._count(probes=1)
-            self.store.write(f"{key}-probe", verdict)
-        if verdict:
-            raise KernelBuildError(
-                f"{name}: expected a program that {self.device.key} can compile, got one where {verdict.decode()}; "
-                "choose another device or narrower vectors.")
+    def written(self, source: str) -> str:
+        """The source as the compiler is to see it."""
+        return ALONE.sub(UNJOINED, source) if self.device.known.joins else source
 
-    def _build(self, source: str, options: Sequence[str], name: str) -> Any:
+    def options_text(self, options: Sequence[str]) -> str:
+        """The options as the compiler is to see them."""
+        forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
+        return " ".join([*options, *([forced] if forced else [])])
+
+    def build(self, source: str, options: Sequence[str], name: str) -> Any:
+        """The compiler's own work, nothing kept. KernelBuildError."""
         import pyopencl as cl
 
-        if self.device.known.joins:
-            source = ALONE.sub(UNJOINED, source)
+        source = self.written(source)
         # cl.Program's own build would leave failing sources in temporary files.
         raw: Any = cl._cl._Program(self.context, source)
         try:
@@ -261,9 +308,7 @@ class ProgramCache:
         return cl.Program(raw)
 
     def _compile(self, raw: Any, options: Sequence[str]) -> None:
-        forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
-        text = " ".join([*options, *([forced] if forced else [])])
-        _call(raw, text.encode())
+        _call(raw, self.options_text(options).encode())
 
 
 def _call(raw: Any, options: bytes) -> None:

@@ -1,5 +1,4 @@
-"""Programs are built once; a damaged entry is built again and replaced; a compiler that dies takes only a child along.
-"""
+"""Programs are built once; a damaged entry is built again and replaced."""
 
 from __future__ import annotations
 
@@ -186,26 +185,6 @@ def test_threads_share_one_build(device: Device, tmp_path: Path) -> None:
     assert len(got) == 4
     assert all(program is got[0] for program in got)
     assert cache.counters().builds == 1
-
-
-@pytest.mark.parametrize("device", FOUND)
-def test_a_risky_program_is_probed_once(device: Device, tmp_path: Path) -> None:
-    for _ in range(2):
-        cache = ProgramCache(device, tmp_path)
-        cache.get(SOURCE, OPTIONS, risky=True)
-    assert cache.counters().probes == 0
-    assert works(cache)
-
-
-@pytest.mark.parametrize("device", [p for p in FOUND if "intel" in str(p.id)])
-def test_a_compiler_that_dies_takes_only_the_child(device: Device, tmp_path: Path) -> None:
-    deep = 200_000  # nested parentheses: Intel's compiler overflows its stack
-    source = f"__kernel void k(__global float *a) {{ a[0] = {'(' * deep}1{')' * deep}; }}"
-    for probes in (1, 0):
-        cache = ProgramCache(device, tmp_path)
-        with pytest.raises(KernelBuildError, match=r"^deep: .*died of it"):
-            cache.get(source, name="deep", risky=True)
-        assert cache.counters().probes == probes
 
 
 @pytest.mark.parametrize("device", [p for p in FOUND if "intel" in str(p.id)])

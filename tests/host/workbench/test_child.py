@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clnet.engine.device.compile_probe import environment
+from clnet.engine.device.compilers import environment
 from clnet.workbench.child import Child
 from clnet.workbench.evidence import registry
 from clnet.workbench.status import run as status

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....engine.device.compile_probe import environment
+from ....engine.device.compilers import environment
 from ..compare import Setting
 from ..peers import Torch
 from ..row import Row, timed
