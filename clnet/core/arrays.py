@@ -117,6 +117,8 @@ def _plain(value: Any, who: str) -> Array:
 
 
 def _of_numbers(a: Array, who: str) -> Array:
+    if a.dtype.isbuiltin == 1 and a.dtype.kind in "biuf":
+        return a
     if a.dtype.name == "bfloat16":
         return a.astype(np.float32)
     if a.dtype.kind in "biuf" and not a.dtype.hasobject:

@@ -364,8 +364,8 @@ class Shaped:
     """A recording for many shapes, at one of them, in one thread."""
 
     def __init__(self, recording: Recording, replay: Replay, specs: tuple[Spec, ...]) -> None:
-        self.replay, self.specs = replay, specs
-        self.plan, self.turns = recording.plan(specs), replay.turns
+        self.recording, self.replay, self.specs, self.turns = recording, replay, specs, replay.turns
+        self.template, self.plan = recording.template, recording.plan(specs)
 
     def __call__(self, *inputs: Any) -> Any:
         return self._turned()(*inputs)
@@ -375,6 +375,8 @@ class Shaped:
         return self._turned().values(*inputs)
 
     def _turned(self) -> Replay:
+        if self.template is not self.recording.template:  # the arena grew: with plans that agree on it nothing moves
+            self.template, self.plan = self.recording.template, self.recording.plan(self.specs)
         if self.replay.plan is not self.plan:
             self.replay.turn(self.plan, self.specs)
         return self.replay

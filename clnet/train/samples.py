@@ -17,6 +17,7 @@ from ..errors import DataError
 Index = int | np.integer[Any] | slice | list[int] | np.ndarray[Any, Any]  # numbers of samples, or a mask
 Batch = tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]
 Trial = tuple[list[Spec], np.ndarray[Any, Any]]
+SINGLE = np.dtype(np.float32)
 
 
 class Samples(ABC):
@@ -210,6 +211,8 @@ def parts(x: object) -> tuple[Any, ...]:
 
 def single(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Native byte order, C order, and single precision where it is double: what a device computes with."""
+    if type(a) is np.ndarray and a.dtype is SINGLE and a.flags.c_contiguous:
+        return a
     wanted = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32)}.get(a.dtype.name, a.dtype.newbyteorder("="))
     wanted = np.dtype(np.float32) if wanted.kind == "f" and wanted.itemsize > 8 else wanted
     if wanted == np.int32 and a.size and not -(2**31) <= a.min() <= a.max() < 2**31:
