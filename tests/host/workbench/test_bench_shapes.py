@@ -18,7 +18,7 @@ from clnet.workbench.bench import compare, suites
 from clnet.workbench.bench import report as bench_report
 from clnet.workbench.bench.row import Row
 from clnet.workbench.bench.shapes import lengths, new, serving
-from clnet.workbench.bench.shapes.networks import ragged, tasks
+from clnet.workbench.bench.shapes.networks import large, ragged, tasks
 from clnet.workbench.bench.shapes.runners import Attempts, Runner, against, shaped
 from clnet.workbench.bench.suites.steps import Task
 
@@ -65,8 +65,11 @@ def test_works_are_those_of_four_networks_and_quick_is_a_part() -> None:
     names = [w.name for w in works]
     assert len(set(names)) == len(names)
     assert {n for n in names if "new batch" in n} == {
-        f"{net} {kind}, new batch" for net in ("cnn", "lstm", "resnet20", "gpt") for kind in ("training", "predict")}
+        *(f"{net} {kind}, new batch" for net in ("cnn", "lstm", "resnet20", "gpt") for kind in ("training", "predict")),
+        "resnet20 b256 training, new batch"}
     assert {n.split()[0] for n in names if "new length" in n} == {"lstm", "gpt"}
+    assert [w.name for w in works if getattr(w, "large", False)] == [
+        "resnet20 b256 training, new batch", "gpt d768 L12 h12 t1024 b8 v8192 training, new length"]
     assert 0 < len(bench.works("shapes", quick=True)) < len(works) / 2
     assert "shapes" not in suites.ALL, "it takes longer than all others"
 
@@ -79,7 +82,7 @@ def test_a_task_of_another_batch_or_length() -> None:
 
 
 def test_new_sizes_are_new_and_all_different() -> None:
-    for work in new.works(tasks()):
+    for work in new.works(tasks(), large()):
         seen, fresh = ([t.x for t in new.sizes(work.axis, work.task, s)] for s in (new.SEEN, new.NEW))
         assert len({*seen, *fresh}) == len(seen) + len(fresh), work.name
         assert all(t.x[0] > 0 for t in new.sizes(work.axis, work.task, new.NEW))
@@ -170,7 +173,8 @@ def test_requests_are_served_by_threads_that_stay(monkeypatch: pytest.MonkeyPatc
     assert (mean.ours_ms or 0) == pytest.approx(1e3 / float(mean.note.split()[0]), rel=0.05)
     assert len(threads) == serving.THREADS
     fresh = asked[: -serving.QUICK_REQUESTS - 2 * serving.THREADS]
-    assert sorted(fresh) == sorted(serving.drawn(len(fresh))) and min(fresh) >= 1 and max(fresh) <= serving.LARGEST
+    drawn = serving.drawn(len(fresh) - len(serving.EVERY))
+    assert sorted(fresh) == sorted([*drawn, *serving.EVERY]) and min(fresh) >= 1 and max(fresh) <= serving.LARGEST
     assert set(asked[len(fresh):]) == {serving.USUAL}
 
 
@@ -200,5 +204,5 @@ def test_a_report_shows_rows_as_they_are_and_a_curve_of_planning() -> None:
 
 def test_a_device_that_compiles_nothing_says_so(setting: compare.Setting) -> None:
     for work in bench.works("shapes"):
-        (row,) = work.rows(setting)
+        (row,) = work.rows(setting)  # the large ones, too
         assert row.note == "needs a device that compiles" and not row.failed

@@ -20,6 +20,12 @@ def tasks() -> list[Task]:
     return [t for t in bench_steps.tasks() if t.name.split()[0] in NAMES]
 
 
+def large() -> list[Task]:
+    """Those at the sizes of GPUs."""
+    registry.load_all()
+    return [t for t in bench_steps.gpu_tasks() if t.name.split()[0] in ("resnet20", "gpt")]
+
+
 def ragged() -> list[Task]:
     """Networks for sequences of up to `LONGEST` steps."""
     registry.load_all()

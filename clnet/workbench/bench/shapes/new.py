@@ -27,17 +27,22 @@ def sizes(axis: str, task: Task, shares: tuple[float, ...]) -> list[Task]:
 @dataclass(frozen=True)
 class NewShape(Apart):
     """The first run at a size that was not seen, beside a run of the same shape when it is known: a row a peer.
-    Ratios are of the first runs, a size each.
+    Ratios are of the first runs, a size each. `large`: of a network for GPUs, which others do without.
     """
 
     task: Task
     kind: str
     axis: str
     quick: bool = False
+    large: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.task.name.split()[0]} {self.kind}, new {self.axis}"
+        return f"{self.task.name if self.large else self.task.name.split()[0]} {self.kind}, new {self.axis}"
+
+    def rows(self, setting: Setting) -> list[Row]:
+        device = setting.engine.device
+        return [] if self.large and not (device.is_gpu or device.is_host) else super().rows(setting)
 
     def measure(self, setting: Setting) -> list[Row]:
         count = QUICK if setting.quick else len(NEW)
@@ -63,10 +68,17 @@ def median_of(pairs: Sequence[Pair], which: int) -> float | None:
     return statistics.median(p[which] for p in pairs) if pairs else None
 
 
-def works(tasks: list[Task]) -> list[NewShape]:
-    """Of every network a new batch size, of those of sequences a new length too."""
-    return [NewShape(t, kind, axis, (t.name.split()[0], kind, axis) == ("lstm", "training", "batch"))
-            for t in tasks for kind in KINDS for axis in (("batch", "length") if sequences(t) else ("batch",))]
+def works(tasks: list[Task], large: list[Task]) -> list[NewShape]:
+    """Of every network a new batch size, of those of sequences a new length too; of the large ones one of them, as a
+    batch of few samples has few sizes.
+    """
+    return [*(NewShape(t, kind, axis, (t.name.split()[0], kind, axis) == ("lstm", "training", "batch"))
+              for t in tasks for kind in KINDS for axis in _axes(t)),
+            *(NewShape(t, "training", _axes(t)[-1], large=True) for t in large)]
+
+
+def _axes(task: Task) -> tuple[str, ...]:
+    return ("batch", "length") if sequences(task) else ("batch",)
 
 
 def sequences(task: Task) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..row import Row, number, timed
 from ..shapes import cold, lengths, new, planning, serving
-from ..shapes.networks import tasks
+from ..shapes.networks import large, tasks
 from . import Curve, Measurable, Suite
 
 LEGEND = ("ours, peer: [ms] of the first run of a shape (planning: to record, plan and bind a step); where shapes are "
@@ -21,7 +21,7 @@ CURVES = {"planning residual blocks": Curve("residual blocks", "time to record, 
 def works() -> list[Measurable]:
     """All of them; those that end soon first."""
     found = tasks()
-    return [*new.works(found), *cold.works(), *lengths.works(), *planning.works(), *serving.works()]
+    return [*new.works(found, large()), *cold.works(), *lengths.works(), *planning.works(), *serving.works()]
 
 
 def cells(r: Row) -> dict[str, object]:
