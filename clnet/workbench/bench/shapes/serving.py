@@ -27,6 +27,7 @@ REQUESTS, QUICK_REQUESTS = 400, 48  # of a round
 ROUNDS, QUICK_ROUNDS = 3, 1
 BUDGET, QUICK_BUDGET = 20.0, 8.0  # [s] of a round, after which no request begins
 WARM = 2  # requests of each thread before anything counts
+EVERY = (1, 2, LARGEST)  # and these of whichever thread: one sample, and sizes of both classes that requests have
 USUAL = 32  # samples of the requests of one shape
 
 
@@ -68,7 +69,7 @@ class Serving(Apart):
         runners = [ours(self.task, "predict", setting.engine), *peers_of(self.task, "predict", setting)]
         counters = setting.engine.programs.counters
         tasks = iter([shaped(self.task, batch=n) for n in drawn(THREADS * WARM + rounds * count)])
-        warm = list(itertools.islice(tasks, THREADS * WARM))
+        warm = [*itertools.islice(tasks, THREADS * WARM), *(shaped(self.task, batch=n) for n in EVERY)]
         found: dict[str, list[Round]] = {r.name: [] for r in runners}
         with contextlib.ExitStack() as stack:
             # Threads that stay: each has its own recordings.
