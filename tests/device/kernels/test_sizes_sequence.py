@@ -42,11 +42,13 @@ def loop(cell: str, h: int, reverse: bool) -> tuple[Callable[..., Any], Callable
 @pytest.mark.parametrize(("cell", "h", "reverse", "sizes"), [
     ("lstm", 20, False, SMALL), ("lstm", 16, True, MIDDLE), ("gru", 17, False, MIDDLE), ("tanh", 5, True, SMALL),
     ("relu", 8, False, SMALL)])
-def test_the_loop_over_time(serves_all: Any, cell: str, h: int, reverse: bool,
+def test_the_loop_over_time(engine: Any, serves_all: Any, cell: str, h: int, reverse: bool,
                             sizes: Sequence[tuple[int, int]]) -> None:
-    """A sequence is computed alone, a step's sums run over the units in order: to the last bit."""
+    """A sequence is computed alone, a step's sums run over the units in order: to the last bit. A GPU's compiler, which
+    knows the sizes or does not, rounds some products with their sums and some before (seen on an H100: one ulp).
+    """
     fn, inputs = loop(cell, h, reverse)
-    serves_all(fn, [inputs(n, t) for n, t in sizes])
+    serves_all(fn, [inputs(n, t) for n, t in sizes], alone=0 if engine.device.is_cpu else 1e-6)
 
 
 @pytest.mark.parametrize(("cell", "h", "reverse", "sizes"), [
