@@ -104,11 +104,12 @@ class Recorded(Shown):
         key = mode, specs, self._seats.mine()
         found = self.replays.get(key)
         if found is None:
-            started = time.perf_counter()
+            started, now = time.perf_counter(), self.structure
             found = (self._bound(engine, *key) if isinstance(engine, OpenCLEngine)
                      else Evaluation(self.fn, specs, engine))
             with self._tables:
-                self.replays[key] = found
+                if self.structure == now:  # or another thread has seen a change meanwhile
+                    self.replays[key] = found
                 while len(self.replays) > SHAPES * max(1, len(self._arenas)):
                     self.replays.popitem(last=False)
             _spent.seconds += time.perf_counter() - started
