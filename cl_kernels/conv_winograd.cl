@@ -51,7 +51,10 @@
 #define TY ((RY + 1) / 2)
 #define TX ((RX + 1) / 2)
 #define ROWS_ALL ((size_t)N * TY)
+#define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take a third of the build for it
 #define SERIAL __attribute__((reqd_work_group_size(1, 1, 1)))
+
+#include "include/plain_loads.h"
 
 #if VARIANT != WEIGHTS
 __constant uint source[] = {SOURCE};
@@ -144,7 +147,7 @@ INLINE void transform_rows(T* restrict to, const size_t step, const size_t strid
         gather(copy, from + c * (SY * SX), channels % VW ? (int)min((size_t)VW, channels - c) : VW, SY, SX, (int)(2 * ty) + MIN_Y,
                (int)(2 * rows) + 2, -(MIN_X));
         for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < TX; j++) transform_data(to + (i * TX + j) * stride + c, step, copy + (2 * i * PITCH + 2 * j) * VW);
+            ROLLED for (size_t j = 0; j < TX; j++) transform_data(to + (i * TX + j) * stride + c, step, copy + (2 * i * PITCH + 2 * j) * VW);
     }
 }
 
@@ -234,18 +237,18 @@ __kernel SERIAL void winograd(PARAMS) {
         transform_rows(xs + (r - r0) * TX * C_UP, STEP_X, C_UP, DATA + (n * GROUPS + group) * C * (SY * SX), C, ty, next - r, copy);
     }
     for (size_t t = (r1 - r0) * TX; t < TILES_UP; t++)  // tiles that are not there are computed, too: nothing slow may be in them
-        for (size_t k = 0; k < 16; k++)
+        ROLLED for (size_t k = 0; k < 16; k++)
             for (size_t c = 0; c < C_UP; c += VW) VSTORE_P(VSPLAT(0), xs + k * STEP_X + t * C_UP + c);
     for (size_t panel = panel0; panel < min(panel0 + (OB), (size_t)PANELS); panel++) {
         __global const T* weights = (__global const T*)packed + (group * PANELS + panel) * 16 * C * NR;
-        for (size_t k = 0; k < 16; k++)
+        ROLLED for (size_t k = 0; k < 16; k++)
             for (size_t t = 0; t < TILES_UP; t += MR) micro(ys + k * STEP_Y + t * NR, xs + k * STEP_X + t * C_UP, weights + k * C * NR);
         for (size_t r = r0, next; r < r1; r = next) {
             const size_t n = r / TY, ty = r % TY, start = 2 * ty * RX;
             next = min(r1, r + TY - ty);
             const size_t count = min(2 * (next - r), RY - 2 * ty) * RX;
             for (size_t i = 0; i < next - r; i++)
-                for (size_t j = 0; j < TX; j++)
+                ROLLED for (size_t j = 0; j < TX; j++)
                     UNROLL for (int v = 0; v < NV; v++)
                         transform_tile(pixels + (2 * i * RX + 2 * j) * NR + v * VW, ys + ((r - r0 + i) * TX + j) * NR + v * VW, 2 * j + 1 < RX);
             for (size_t v = 0; v < NV; v++) transpose_rows(rows + v * VW * PIXELS, PIXELS, pixels + v * VW, NR, count);
@@ -344,12 +347,12 @@ __kernel SERIAL void winograd_weights(PARAMS) {
                 gather(copy, GRAD + ((n * GROUPS + group) * O + o0 + o) * (RY * RX), O % VW ? (int)min((size_t)VW, outs - o) : VW, RY, RX,
                        (int)(2 * ty), (int)(2 * rows), 0);
                 for (size_t i = 0; i < rows; i++)
-                    for (size_t j = 0; j < TX; j++) transform_grad(gs + (at + i * TX + j) * OUTS + o, copy + (2 * i * PITCH + 2 * j) * VW);
+                    ROLLED for (size_t j = 0; j < TX; j++) transform_grad(gs + (at + i * TX + j) * OUTS + o, copy + (2 * i * PITCH + 2 * j) * VW);
             }
         }
-        for (size_t k = 0; k < 16; k++)
+        ROLLED for (size_t k = 0; k < 16; k++)
             for (size_t o = 0; o < OUTS; o += NR)
-                for (size_t c = 0; c < CB; c += MR)
+                ROLLED for (size_t c = 0; c < CB; c += MR)
                     micro(sums + k * STEP_S + c * OUTS + o, xs + k * STEP_X + c, gs + k * STEP_G + o, (stop - r) * TX);
     }
     T values[VALUES * VW] __attribute__((aligned(64)));

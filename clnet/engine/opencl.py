@@ -147,13 +147,15 @@ class OpenCLEngine:
         check_not_forked()
         self.device = device
         self.programs = ProgramCache(device)
+        self.programs.expect()
         self.queue = Queue(device)
         self.transfers = self.queue.transfers
         self.pool = Pool(device, flush=self.queue.finish, settle=self.queue.settle)
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
         right = ("-cl-fp32-correctly-rounded-divide-sqrt",) if device.is_gpu and _rounds_division(device) else ()
-        self.options = (QUIET, *right)
+        plain = ("-DPLAIN_LOADS",) if device.known.plain_loads else ()
+        self.options = (QUIET, *plain, *right)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None

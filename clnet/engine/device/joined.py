@@ -6,13 +6,14 @@ texts that know nothing of each other can follow each other.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
+ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)")
 # What may stand at the top level: functions, constants and names of types.
 NAMED = (re.compile(r"^(?:static |inline |INLINE |__kernel |void )[^={;]*?\b(\w+)\s*\("),
          re.compile(r"^__constant [^({;]*?\b(\w+)\s*[\[=]"),
@@ -20,7 +21,8 @@ NAMED = (re.compile(r"^(?:static |inline |INLINE |__kernel |void )[^={;]*?\b(\w+
 FOREIGN = ("FP_CONTRACT", "#include", "# include")  # what would go on in the next text, or is not all there
 
 
-def outer(text: str) -> set[str] | None:
+@functools.lru_cache(256)
+def outer(text: str) -> frozenset[str] | None:
     """The names that a program declares at its top level; None where it says something there that is not understood."""
     plain = DIRECTIVE.sub("", COMMENT.sub("", text))
     if any(word in text for word in FOREIGN):
@@ -36,7 +38,7 @@ def outer(text: str) -> set[str] | None:
             found |= {name} if name else set()
         if depth == 0:
             start = m.end()
-    return found if depth == 0 and not plain[start:].strip() else None
+    return frozenset(found) if depth == 0 and not plain[start:].strip() else None
 
 
 def joined(programs: Iterable[tuple[str, Sequence[str]]]) -> str:
@@ -46,6 +48,6 @@ def joined(programs: Iterable[tuple[str, Sequence[str]]]) -> str:
     parts = []
     for k, (text, kernels) in enumerate(programs):
         macros = set(MACRO.findall(text))
-        names = sorted((outer(text) or set()) - macros - set(kernels))
+        names = sorted((outer(text) or frozenset()) - macros - set(kernels))
         parts += [*(f"#define {n} {n}_{k}" for n in names), text, *(f"#undef {n}" for n in (*names, *sorted(macros)))]
     return "\n".join(parts) + "\n"

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...errors import KernelBuildError
 from ...show import plural
+from . import compilers
 from .build_log import explain
 from .device import Device, check_not_forked
 from .faults import translate
@@ -40,6 +41,7 @@ UNJOINED = r"\g<0>, intel_vec_len_hint(1)"
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 BUILD_FAILED = {-11, -43, -44, -45}
 TRIM_EVERY = 64
+EARLY = 3  # processes that are started before it is known how much there is to compile
 IN_MEMORY = 512  # programs kept: each is up to a few megabytes of compiled code and compiler state
 
 
@@ -122,6 +124,11 @@ class ProgramCache:
                 self._count(seconds=time.perf_counter() - start)
                 self.store.trim()
             return found
+
+    def expect(self) -> None:
+        """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile."""
+        if self.device.known.gathers and not self.store.problem and not self.store.entries():
+            compilers.start(EARLY)
 
     def lacks(self, key: str, source: str) -> bool:
         """Whether it would have to be compiled, and can be kept on disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +23,8 @@ START = 0.35  # [s] until a process compiles
 LEAST = 0.15  # [s] of programs that are worth a job of their own
 USUAL = 0.05  # [s] that a program takes
 # [s] that others take, on a core of 2021 (Intel's runtime): what is long is started first.
-LONGER = {"winograd": 0.3, "winograd_weights": 0.3, "conv": 0.12, "conv_weights": 0.18, "winograd_pack": 0.09,
-          "matmul": 0.1, "map_mul_bit_xor": 0.13, "attention": 0.3, "attention_gradient": 0.4}
+LONGER = {"winograd": 0.2, "winograd_weights": 0.2, "conv": 0.13, "conv_weights": 0.17, "matmul": 0.09,
+          "map_mul_bit_xor": 0.13, "attention": 0.3, "attention_gradient": 0.4}
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ def grouped(wanted: Sequence[Wanted], workers: int) -> list[list[Wanted]]:
     """What is compiled as one program, the longest first: ever smaller parts, so that all workers end together.
     No two of a group have a kernel of the same name.
     """
-    rest, found = sorted(wanted, key=lambda w: -w.seconds), []
+    rest, found = list(wanted), []
     while rest:
+        often = Counter(name for w in rest for name in w.kernels)  # such names are what would be left over
+        rest.sort(key=lambda w: (-w.seconds, -max(often[name] for name in w.kernels)))
         share = max(sum(w.seconds for w in rest) / (2 * workers), LEAST)
         group, left, names = list[Wanted](), list[Wanted](), set[str]()
         for w in rest:

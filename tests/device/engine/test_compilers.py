@@ -191,3 +191,14 @@ def test_a_fork_has_none(tmp_path: Path) -> None:
     env = {**compilers.environment(), compilers.VARIABLE: "1", "CLNET_CACHE_DIR": str(tmp_path)}
     out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
     assert out.stdout.split() == ["0", "1"]
+
+
+@pytest.mark.parametrize("device", GATHERING)
+def test_processes_start_early_where_nothing_is_on_disk_alone(device: Device, tmp_path: Path) -> None:
+    empty = ProgramCache(device, tmp_path / "programs")
+    empty.store.write(empty.key("something"), b"anything")
+    empty.expect()
+    assert compilers.running() == []
+    empty.store.clear()
+    empty.expect()
+    assert len(compilers.running()) == 1
