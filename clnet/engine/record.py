@@ -4,6 +4,7 @@ those were seen to vary, for all of them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from .compile import graph as graphs
 from .compile.pipeline import compiled
 from .device.turns import Seats
 from .opencl import OpenCLEngine
-from .replay import Arena, Evaluation, Recording, Replay, Shaped, Trace
+from .replay import Arena, Evaluation, Recording, Replay, Shaped, Trace, tracing
 from .shapes import varying_axes
 
 if TYPE_CHECKING:
@@ -201,6 +202,11 @@ _spent = _Spent()
 def preparing() -> float:
     """[s] that this thread has spent so far on recording, planning and building what is replayed."""
     return _spent.seconds
+
+
+def alone() -> contextlib.AbstractContextManager[Any]:
+    """A block in which no other thread records: a model may be in another mode meanwhile."""
+    return tracing
 
 
 def infer(fn: Callable[..., Any], specs: Sequence[Spec]) -> list[Spec]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Held while a function runs to be recorded: a model is in another mode then, and variables stand for what is not
 # computed yet, which other threads must not see.
-_tracing = threading.RLock()
+tracing = threading.RLock()
 
 
 class Trace:
@@ -39,7 +39,7 @@ class Trace:
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
         self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
         recording = capture()
-        with _tracing, eager(False), recording as before:
+        with tracing, eager(False), recording as before:
             try:
                 result = fn(*self.inputs)
                 self.single = not isinstance(result, (tuple, list))
@@ -72,7 +72,7 @@ class Evaluation:
         self.fn, self.engine = fn, engine
 
     def __call__(self, *inputs: Any) -> Any:
-        with _tracing:
+        with tracing:
             return self._run(inputs)
 
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -134,7 +134,7 @@ class Recording:
         if varies is not None:
             varying = Varying(varies.values(specs) or ())
             traced = varies.sized(specs, varying)
-        with _tracing:
+        with tracing:
             self.trace = t = Trace(fn, traced)
             read = [(v, v.tensor) for v in t.read]
             settle([*t.variables, *t.read])  # what was traced is in memory then, and so a leaf
@@ -200,7 +200,7 @@ class Replay:
         self._kept = dict(self._outputs)  # those that nobody but `values` reads
         self.uses = self._uses()
         self._state: list[Any] = []
-        with _tracing:
+        with tracing:
             self._bind()
 
     @property
@@ -272,7 +272,7 @@ class Replay:
         if self.user != self.arena.user:
             self._adopt()
         if self._moved():
-            with _tracing:  # a variable that is somebody's recording just now is another in a moment
+            with tracing:  # a variable that is somebody's recording just now is another in a moment
                 if self._moved():
                     self._bind()
         elif self.arena.age != self._age and self.plan.arena:

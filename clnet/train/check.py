@@ -16,7 +16,7 @@ from ..core.precision import current_precision, stored_dtype
 from ..core.spec import Spec, dtype_name, is_float
 from ..core.state import structure
 from ..core.tensor import tensor
-from ..engine.record import infer
+from ..engine.record import alone, infer
 from ..errors import ClnetError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.reading import CLASSES, named, reading
@@ -24,13 +24,14 @@ from ..model.files import layers
 from .ignored import counted, scored
 from .samples import Samples
 from .sequences import Sequences
+from .step import mode
 
 KINDS = 64  # of samples that a model is remembered to take
 
 
 class Tried:
-    """Asks `check_inputs` about a model once for each kind of samples, however many there are, until a field changes:
-    for what is called with a few samples very often.
+    """Asks `check_inputs` about a model in evaluation mode, once for each kind of samples, however many come, until
+    a field changes: for what is called with a few samples very often.
     """
 
     def __init__(self, model: Layer) -> None:
@@ -40,15 +41,18 @@ class Tried:
 
     def __call__(self, data: Samples) -> None:
         """Raises what check_inputs raises."""
-        kind = (structure(), self.model.training, current_precision(), stored_dtype(),
-                *((a.shape[1:], a.dtype) for a in data.inputs()))
-        if kind in self._known:
-            return
-        with self._lock:
+        kind = (structure(), current_precision(), stored_dtype(), *((a.shape[1:], a.dtype) for a in data.inputs()))
+        if kind not in self._known:
+            with self._lock:
+                self.again(data)
+                self._known[kind] = None
+                while len(self._known) > KINDS:
+                    self._known.popitem(last=False)
+
+    def again(self, data: Samples) -> None:
+        """The same for just as many samples as these."""
+        with alone(), mode(self.model, False):  # in training a batch normalisation would refuse a single sample
             check_inputs(self.model, data)
-            self._known[kind] = None
-            while len(self._known) > KINDS:
-                self._known.popitem(last=False)
 
 
 def check_inputs(model: Layer, data: Samples) -> list[list[Spec]]:

@@ -242,7 +242,7 @@ class Trainer:
         except Exception as error:
             problem = error
         if problem is not None or any(a.shape[:1] != (size,) for a in found):
-            check_inputs(self.model, data)  # samples as many as these were not tried: it says what is wrong, if it is
+            self._tried.again(data)  # says what is wrong, if it is that there are as many as these
         if problem is not None:
             raise problem
         return [a[: len(rows[0])] for a in found]

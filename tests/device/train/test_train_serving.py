@@ -100,6 +100,15 @@ def test_after_a_warm_up_in_one_thread_nothing_is_built_recorded_or_tried(
     assert after == before or not engine.compiles  # NumPy evaluates what is recorded at every call
 
 
+def test_a_single_sample_may_come_first(engine: Any) -> None:
+    """In training, which the model is left in, a batch normalisation takes no single sample."""
+    one, made = trainer(), trainer()
+    x = samples(1)
+    assert made.predict(samples(4)).shape == (4, 3)
+    assert np.allclose(one.predict(x), made.predict(x), atol=1e-5)
+    assert one.model.training and all(layer.training for layer in one.model.layers)
+
+
 def test_a_model_is_built_once_by_threads_that_meet(engine: Any) -> None:
     made, found = trainer(built=False), {}
 
