@@ -180,6 +180,13 @@ def _lab(args: Namespace) -> int:
     return lab.main(args.ip, args.port, browser=not args.no_browser, verbose=args.verbose)
 
 
+def _warm(args: Namespace) -> int:
+    from .workbench import warm_command
+
+    return warm_command.main(args.networks, _use(args.device), batch=args.batch, shape=args.shape, loss=args.loss,
+                             json_file=args.json)
+
+
 def _cache(args: Namespace) -> int:
     from .engine.device.folders import cache_root
     from .engine.device.program_files import Store
@@ -297,6 +304,19 @@ COMMANDS = (
         option("--verbose", action="store_true", help="show the server's log"),
         option("--ip", default="127.0.0.1", help=argparse.SUPPRESS),
     )),
+    Command("warm", "clnet warm digits-cnn",
+            "compile now what networks will take: training, predictions, batches of any size", _warm, (
+        option("networks", nargs="*", metavar="NETWORK",
+               help="digits-mlp, -cnn, -lstm, -transformer, resnet20 or another that comes with clnet, or a model's "
+                    ".json or .safetensors file (default: all that come with clnet)"),
+        option("--batch", type=_whole(2), default=64, metavar="N", help="samples a step (default: 64)"),
+        option("--shape", type=_shape, metavar="C,H,W",
+               help="shape of a sample, for a model that does not say it"),
+        option("--loss", default="", metavar="NAME",
+               help="of a model's file: compile its training, too, with this loss and Adam"),
+        option("--json", type=Path, metavar="FILE", help="write what was compiled there, - for the terminal"),
+        DEVICE,
+    ), "A model of one's own: `clnet warm model.json --batch 64 --loss cross_entropy`."),
     Command("cache", "clnet cache",
             "say where the compiled programs are kept and how much they take; `clear` deletes them", _cache, (
         option("action", nargs="?", choices=("clear",), help="clear: delete them"),
