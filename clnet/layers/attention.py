@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .. import ops as F
 from ..config.fields import bound, field, fraction, positive
 from ..core.tensor import Tensor
 from ..errors import ConfigError, ShapeError
-from ..ops.attention import attention, attention_scores, causal_mask
-from ..ops.normalize import softmax
 from .base import Layer, New
+from .packed import Places, attend, heads, joined, unpacked
 from .utility import Dropout
+
+OFFSETS = np.array([0, 2, 5], np.int32)  # in examples: of two sequences one after another
 
 
 class MultiHeadAttention(Layer):
@@ -23,6 +22,8 @@ class MultiHeadAttention(Layer):
     Inputs x, key=x, value=key, mask=None: (N, T, embed_dim), (N, S, kdim), (N, S, vdim), mask (T, S),
     (N, T, S) or (N, heads, T, S), bool (True: may attend) or float (added); y (N, T, embed_dim). Fewer key heads:
     query head m reads key head m // (heads / key heads). A row with nothing to attend to gives zeros before W_o.
+    Sequences one after another: x (S, embed_dim), in the mask's place their offsets (N + 1) or steps (N, T), integers,
+    and behind them those of keys that are others; dropout on the weights takes steps.
     Paper: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245.
     """
 
@@ -63,15 +64,22 @@ class MultiHeadAttention(Layer):
                                                   for out, n in sizes.values())
         self.drop = Dropout(p=self.dropout)
 
-    def forward(self, x: Tensor, key: Tensor | None = None, value: Tensor | None = None,
-                mask: Tensor | None = None) -> Tensor:
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        super().bind(*unpacked(shapes))
+
+    def forward(self, x: Tensor, key: Tensor | None = None, value: Tensor | None = None, mask: Tensor | None = None,
+                key_offsets: Tensor | None = None) -> Tensor:
         key = x if key is None else key
         value = key if value is None else value
         groups = self.num_kv_heads or self.num_heads
-        q = _heads(F.linear(x, self.w_q, self.b_q), self.num_heads)
-        k = _heads(F.linear(key, self.w_k, self.b_k), groups)
-        v = _heads(F.linear(value, self.w_v, self.b_v), groups)
-        return F.linear(_joined(attend(q, k, v, _per_head(mask), self.causal, self.drop)), self.w_o, self.b_o)
+        q, k, v = (F.linear(x, self.w_q, self.b_q), F.linear(key, self.w_k, self.b_k),
+                   F.linear(value, self.w_v, self.b_v))
+        if x.ndim == 2:
+            where = Places.of(type(self).__name__, x, key, mask, key_offsets)
+            y = where.attend(q, k, v, self.num_heads, groups, self.causal, self.drop)
+            return F.linear(y, self.w_o, self.b_o)
+        q, k, v = heads(q, self.num_heads), heads(k, groups), heads(v, groups)
+        return F.linear(joined(attend(q, k, v, _per_head(mask), self.causal, self.drop)), self.w_o, self.b_o)
 
 
 class SelfAttention(MultiHeadAttention):
@@ -84,7 +92,7 @@ class SelfAttention(MultiHeadAttention):
 
     spec_name = "SelfAttentionLayer"
     num_heads: int = positive(8, doc="query heads")
-    examples = [(dict(embed_dim=4, num_heads=2), [(2, 3, 4)])]
+    examples = [(dict(embed_dim=4, num_heads=2), [(2, 3, 4)]), (dict(num_heads=2), [(5, 4), OFFSETS])]
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         return super().forward(x, None, None, mask)
@@ -135,8 +143,8 @@ class Attention(Layer):
         context = x if context is None else context
         q, k, v = (F.linear(x, self.w_q, self.b_q), F.linear(context, self.w_k, self.b_k),
                    F.linear(context, self.w_v, self.b_v))
-        y = attend(_heads(q, 1), _heads(k, 1), _heads(v, 1), _per_head(mask), self.causal, self.drop)
-        return F.linear(_joined(y), self.w_o, self.b_o)
+        y = attend(heads(q, 1), heads(k, 1), heads(v, 1), _per_head(mask), self.causal, self.drop)
+        return F.linear(joined(y), self.w_o, self.b_o)
 
 
 class CrossAttention(Layer):
@@ -188,35 +196,11 @@ class CrossAttention(Layer):
         if context.ndim == 2:
             context = F.expand(context, (x.shape[0], *context.shape))
         tokens = F.permute(F.reshape(x, (*x.shape[:2], -1)), 0, 2, 1) if x.ndim == 4 else x
-        q, k, v = (_heads(y, self.num_heads) for y in (
+        q, k, v = (heads(y, self.num_heads) for y in (
             F.linear(tokens, self.w_q, self.b_q), F.linear(context, self.w_k, self.b_k),
             F.linear(context, self.w_v, self.b_v)))
-        y = F.linear(_joined(attend(q, k, v, _per_head(mask), False, self.drop)), self.w_o, self.b_o)
+        y = F.linear(joined(attend(q, k, v, _per_head(mask), False, self.drop)), self.w_o, self.b_o)
         return F.reshape(F.permute(y, 0, 2, 1), x.shape) if x.ndim == 4 else y
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, drop: Dropout) -> Tensor:
-    """Attention, in training with dropout on its weights."""
-    if not drop.p or not drop.training:
-        return attention(q, k, v, mask, causal)
-    scores = attention_scores(q, k)
-    if causal:
-        scores = F.where(causal_mask(*scores.shape[2:]), scores, -math.inf)
-    (n, h, t, s), groups = scores.shape, k.shape[1]
-    weights = drop(softmax(scores, mask=mask))
-    return F.reshape(F.matmul(F.reshape(weights, (n, groups, h // groups * t, s)), v), (n, h, t, v.shape[3]))
-
-
-def _heads(x: Tensor, count: int) -> Tensor:
-    """(N, T, count · d) -> (N, count, T, d)"""
-    n, t, wide = x.shape
-    return F.permute(F.reshape(x, (n, t, count, wide // count)), 0, 2, 1, 3)
-
-
-def _joined(x: Tensor) -> Tensor:
-    """(N, H, T, d) -> (N, T, H · d)"""
-    n, h, t, d = x.shape
-    return F.reshape(F.permute(x, 0, 2, 1, 3), (n, t, h * d))
 
 
 def _per_head(mask: Tensor | None) -> Tensor | None:

@@ -15,14 +15,17 @@ from ..config.fields import bound, choice, field, fraction, positive
 from ..core.spec import is_float
 from ..core.tensor import Tensor
 from ..errors import ConfigError, ShapeError
-from ..ops.scan import gru_cell, lstm_cell, recur, relu_cell, reverse_sequences, rnn_cell, zero_state
+from ..ops.scan import gru_cell, lstm_cell, recur, recur_packed, relu_cell, reverse_sequences, rnn_cell, zero_state
+from ..ops.steps import Steps
 from .base import Layer, New
 from .fields import Child
+from .packed import unpacked
 from .utility import Dropout
 
 Cell: TypeAlias = Callable[..., Any]  # a step of `clnet.ops.scan`
 State: TypeAlias = Tensor | tuple[Tensor, ...]
 LENGTHS = np.array([3, 1], np.int32)  # in examples
+STEPS = np.array([[0, 1, -1], [2, 3, 4]], np.int32)  # of two sequences one after another
 SEQUENCE = "N T input_size -> N T hidden_size"
 
 
@@ -44,8 +47,10 @@ class _Level(Layer):
             values[h : 2 * h] += self.forget_bias
             self.b_ih, self.b_hh = new.value(values, role="bias"), new.bias(rows, fan_in=h)
 
-    def forward(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None = None,
-                reverse: bool = False) -> tuple[Tensor, State]:
+    def forward(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None = None, reverse: bool = False,
+                at: Steps | None = None) -> tuple[Tensor, State]:
+        if at is not None:
+            return recur_packed(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh, at)
         return recur(cell, x, state, self.w_ih, self.w_hh, self.b_ih, self.b_hh, reverse, lengths)
 
 
@@ -57,7 +62,10 @@ def states_and_lengths(who: str, x: Tensor, given: tuple[Tensor | None, ...],
         raise ShapeError(
             f"{who}: expected lengths or a mask once; got them {len(whole) + (lengths is not None)} times.")
     lengths = whole[0] if whole else lengths
-    if lengths is not None:
+    if x.ndim == 2 and (lengths is None or lengths.dtype == "bool"):
+        raise ShapeError(f"{who}: expected steps, integers (N, T), beside packed values {x.shape}; got "
+                         f"{'none' if lengths is None else f'{lengths.dtype}{lengths.shape}'}.")
+    if lengths is not None and x.ndim > 2:
         want = x.shape[:2] if lengths.dtype == "bool" else x.shape[:1]
         if lengths.shape != want or is_float(lengths.dtype):
             raise ShapeError(
@@ -84,6 +92,9 @@ class _Recurrent(Layer):
     def cell(self) -> Cell:
         raise NotImplementedError(f"{type(self).__name__}.cell")
 
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        super().bind(*unpacked(shapes))
+
     def setup(self, new: New) -> None:
         sizes = [self.input_size or 0, *(self.hidden_size,) * (self.num_layers - 1)]
         forget = getattr(self, self.forget) if self.forget else 0.0
@@ -92,34 +103,36 @@ class _Recurrent(Layer):
 
     def forward(self, x: Tensor, *states: Tensor | None, lengths: Tensor | None = None,  # type: ignore[override]
                 reverse: bool = False) -> Tensor | tuple[Tensor, ...]:
-        """Integer or bool inputs are the lengths (N) or the mask (N, T) of the steps that count;
-        float ones are the initial state.
+        """Integer or bool inputs are the lengths (N) or the mask (N, T) of the steps that count, or beside packed x
+        (S, …) the steps (N, T); float ones are the initial state.
 
         reverse   walk from the last step to the first; outputs keep their place in time
         """
         given, lengths = states_and_lengths(type(self).__name__, x, states, lengths)
-        first = self._initial(x, given)
-        y, last = F.permute(x, 1, 0, 2), []
+        at = Steps.of(type(self).__name__, lengths, x.shape[0]) if x.ndim == 2 and lengths is not None else None
+        first = self._initial(x, at.steps.shape[0] if at else x.shape[0], given)
+        at = at.turned() if at and reverse else at
+        y, last = x if at else F.permute(x, 1, 0, 2), []
         for k, (level, state) in enumerate(zip(self.layers, first, strict=True)):
-            y, end = level.forward(self.cell, self.drop(y) if k else y, state, lengths, reverse)
+            y, end = level.forward(self.cell, self.drop(y) if k else y, state, lengths, reverse, at)
             last.append(_several(end))
-        out = F.permute(y, 1, 0, 2) if self.return_sequences else last[-1][0]
+        out = last[-1][0] if not self.return_sequences else y if at else F.permute(y, 1, 0, 2)
         return (out, *map(F.stack, zip(*last, strict=True))) if self.return_state else out
 
-    def _initial(self, x: Tensor, states: tuple[Tensor, ...]) -> list[State]:
+    def _initial(self, x: Tensor, count: int, states: tuple[Tensor, ...]) -> list[State]:
         """The state that each layer starts from: zeros, or row k of every tensor given,
         each (num_layers, N, hidden_size).
         """
-        want = (self.num_layers, x.shape[0], self.hidden_size)
-        zero = zero_state(self.cell, x.shape[0], self.hidden_size, x.dtype)
-        count = len(zero) if isinstance(zero, tuple) else 1
+        want = (self.num_layers, count, self.hidden_size)
+        zero = zero_state(self.cell, count, self.hidden_size, x.dtype)
+        parts = len(zero) if isinstance(zero, tuple) else 1
         if not states:
             return [zero] * self.num_layers
-        if len(states) != count or any(s.shape != want for s in states):
+        if len(states) != parts or any(s.shape != want for s in states):
             raise ShapeError(
-                f"{type(self).__name__}: expected {count} initial states of shape {want}; got "
+                f"{type(self).__name__}: expected {parts} initial states of shape {want}; got "
                 f"{[s.shape for s in states]}.")
-        return [tuple(s[k] for s in states) if count > 1 else states[0][k] for k in range(self.num_layers)]
+        return [tuple(s[k] for s in states) if parts > 1 else states[0][k] for k in range(self.num_layers)]
 
 
 class RNN(_Recurrent):
@@ -127,7 +140,8 @@ class RNN(_Recurrent):
 
     x (N, T, input_size), W_ih (H, input_size), W_hh (H, H), b (H), y (N, T, H), or (N, H) with return_sequences=False;
     H = hidden_size. A second input is the initial state (num_layers, N, H). `lengths` (N), or a mask (N, T)
-    as `lengths`: from there on (or where it is False) the state stands still and y is 0.
+    as `lengths`: from there on (or where it is False) the state stands still and y is 0. Sequences one after another,
+    x (S, input_size) beside steps (N, T), give y (S, H).
     Paper: Elman 1990, Cognitive Science 14.
     """
 
@@ -137,7 +151,7 @@ class RNN(_Recurrent):
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
                 (dict(hidden_size=4, num_layers=2, nonlinearity="relu", return_sequences=False),
                  [(2, 3, 3), (2, 2, 4)]),
-                (dict(hidden_size=4), [(2, 3, 3), LENGTHS])]
+                (dict(hidden_size=4), [(2, 3, 3), LENGTHS]), (dict(hidden_size=4), [(5, 3), STEPS])]
 
     @property
     def cell(self) -> Cell:
@@ -150,7 +164,7 @@ class LSTM(_Recurrent):
     x (N, T, input_size), W_ih (4H, input_size), W_hh (4H, H), b (4H), y (N, T, H), or (N, H)
     with return_sequences=False; H = hidden_size. A second and a third input are the initial h and c (num_layers, N, H).
     `lengths` (N), or a mask (N, T) as `lengths`: from there on (or where it is False) the state
-    stands still and y is 0.
+    stands still and y is 0. Sequences one after another, x (S, input_size) beside steps (N, T), give y (S, H).
     Paper: Hochreiter, Schmidhuber 1997, Neural Computation 9; Gers, Schmidhuber, Cummins 2000.
     """
 
@@ -161,7 +175,8 @@ class LSTM(_Recurrent):
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
                 (dict(hidden_size=4, num_layers=2, forget_bias=1.0, return_sequences=False),
                  [(2, 3, 3), (2, 2, 4), (2, 2, 4)]),
-                (dict(hidden_size=4, return_sequences=False), [(2, 3, 3), LENGTHS])]
+                (dict(hidden_size=4, return_sequences=False), [(2, 3, 3), LENGTHS]),
+                (dict(hidden_size=4, num_layers=2), [(5, 3), STEPS])]
 
     @property
     def cell(self) -> Cell:
@@ -178,7 +193,7 @@ class GRU(_Recurrent):
     x (N, T, input_size), W_ih (3H, input_size), W_hh (3H, H), b (3H), y (N, T, H),
     or (N, H) with return_sequences=False; H = hidden_size. A second input is the initial state (num_layers, N, H).
     Gate order r, z, n. `lengths` (N), or a mask (N, T) as `lengths`: from there on (or where it is False) the state
-    stands still and y is 0.
+    stands still and y is 0. Sequences one after another, x (S, input_size) beside steps (N, T), give y (S, H).
     Paper: Cho et al. 2014, arXiv:1406.1078 (the form with the reset gate after the product).
     """
 
@@ -187,7 +202,8 @@ class GRU(_Recurrent):
     gates = 3
     examples = [(dict(input_size=3, hidden_size=4), [(2, 3, 3)]),
                 (dict(hidden_size=4, num_layers=2, bias=False, return_sequences=False), [(2, 3, 3), (2, 2, 4)]),
-                (dict(hidden_size=4), [(2, 3, 3), LENGTHS])]
+                (dict(hidden_size=4), [(2, 3, 3), LENGTHS]),
+                (dict(hidden_size=4, return_sequences=False), [(5, 3), STEPS])]
 
     @property
     def cell(self) -> Cell:
@@ -198,7 +214,7 @@ class Bidirectional(Layer):
     """y = merge(layer(x), flip(backward_layer(flip(x)))), flip along time
 
     x (N, T, features); y (N, T, 2H) for "concat", (N, T, H) for "sum", "mul" and "ave", the pair for None; with
-    return_sequences=False the last outputs of both walks are merged. `lengths` or a mask as in the layer. Initial
+    return_sequences=False the last outputs of both walks are merged. Lengths, a mask or steps as in the layer. Initial
     states, and those that return_state adds: the first half is the layer's, the second the backward layer's.
     Paper: Schuster, Paliwal 1997, IEEE Transactions on Signal Processing 45.
     """
@@ -213,7 +229,8 @@ class Bidirectional(Layer):
     signature = "N T features -> N T merged"
     examples = [(dict(layer={"type": "GRU", "hidden_size": 3}), [(2, 3, 3), LENGTHS]),
                 (dict(layer={"type": "RNN", "hidden_size": 3, "return_sequences": False}, merge="sum"), [(2, 3, 3)]),
-                (dict(layer={"type": "LSTM", "hidden_size": 3}), [(2, 3, 3)])]
+                (dict(layer={"type": "LSTM", "hidden_size": 3}), [(2, 3, 3)]),
+                (dict(layer={"type": "GRU", "hidden_size": 3}), [(5, 3), STEPS])]
 
     def validate(self) -> None:
         for name in ("layer", "backward_layer"):
@@ -226,17 +243,22 @@ class Bidirectional(Layer):
                 "Bidirectional(backward_layer=...): expected return_sequences and return_state as in layer; "
                 "got others.")
 
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        super().bind(*unpacked(shapes))
+
     def setup(self, new: New) -> None:
         self.mirror = Layer.from_config(self.layer.config()) if self.backward_layer is None else None
 
     def forward(self, x: Tensor, *given: Tensor | None,  # type: ignore[override]
                 lengths: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         states, lengths = states_and_lengths("Bidirectional", x, given, lengths)
+        beside = () if x.ndim > 2 else (lengths,)  # the layers know packed values by it
+        named = {"lengths": lengths} if x.ndim > 2 else {}
         back: Any = self.backward_layer or self.mirror
         half = len(states) // 2
-        a, *first = _several(self.layer(x, *states[:half], lengths=lengths))
-        if lengths is None or lengths.dtype == "bool":
-            b, *last = _several(back(x, *states[half:], lengths=lengths, reverse=True))
+        a, *first = _several(self.layer(x, *beside, *states[:half], **named))
+        if lengths is None or lengths.dtype == "bool" or beside:
+            b, *last = _several(back(x, *beside, *states[half:], reverse=True, **named))
         else:  # with each sequence turned round within its length the walk is one op
             b, *last = _several(back(reverse_sequences(x, lengths), *states[half:], lengths=lengths))
             b = reverse_sequences(b, lengths) if self.layer.return_sequences else b  # type: ignore[attr-defined]

@@ -8,19 +8,21 @@ from .. import ops as F
 from ..config.fields import bound, field, fraction, positive
 from ..core.tensor import Tensor
 from ..errors import ConfigError
-from .attention import Attention, MultiHeadAttention
+from .attention import OFFSETS, Attention, MultiHeadAttention
 from .base import Layer, New
 from .dense import Dense, FeedForward
 from .fields import Act
 from .normalisation import LayerNorm
+from .packed import unpacked
 from .utility import Dropout
 
 
 class TransformerEncoderBlock(Layer):
     """h = LN₁(x + attention(x)), y = LN₂(h + ffn(h));  norm_first: h = x + attention(LN₁(x)), y = h + ffn(LN₂(h))
 
-    x and y (N, T, d_model); a second input is the attention's mask. ffn(x) = act(x W₁ᵀ + b₁) W₂ᵀ + b₂ of width d_ff.
-    Dropout on the attention weights, inside ffn, and on both branches.
+    x and y (N, T, d_model); a second input is the attention's mask. Sequences one after another are x and y
+    (S, d_model), the second input then their offsets (N + 1), or steps (N, T), which dropout in training needs.
+    ffn(x) = act(x W₁ᵀ + b₁) W₂ᵀ + b₂ of width d_ff. Dropout on the attention weights, inside ffn, and on both branches.
     Paper: Vaswani et al. 2017, arXiv:1706.03762; norm_first: Xiong et al. 2020, arXiv:2002.04745.
     """
 
@@ -39,7 +41,8 @@ class TransformerEncoderBlock(Layer):
     examples = [(dict(d_model=4, num_heads=2, d_ff=6, dropout=0.0), [(2, 3, 4)]),
                 (dict(num_heads=2, d_ff=6, dropout=0.0, activation="gelu", norm_first=True, causal=True, bias=False),
                  [(2, 3, 4)]),
-                (dict(num_heads=2, d_ff=6, dropout=0.2), [(2, 3, 4)])]
+                (dict(num_heads=2, d_ff=6, dropout=0.2), [(2, 3, 4)]),
+                (dict(num_heads=2, d_ff=6, dropout=0.0, norm_first=True), [(5, 4), OFFSETS])]
 
     def setup(self, new: New) -> None:
         d = self.d_model or 0
@@ -49,6 +52,9 @@ class TransformerEncoderBlock(Layer):
         self.linear2 = Dense(in_features=self.d_ff, out_features=d, bias=self.use_bias)
         self.norm1, self.norm2 = (LayerNorm(normalized_shape=d, eps=self.eps, bias=self.use_bias) for _ in range(2))
         self.drop, self.drop1, self.drop2 = (Dropout(p=self.dropout) for _ in range(3))
+
+    def bind(self, *shapes: tuple[int, ...]) -> None:
+        super().bind(*unpacked(shapes))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         if self.norm_first:
@@ -69,7 +75,9 @@ class TransformerDecoderBlock(TransformerEncoderBlock):
     norm_first: each LN before its branch
 
     Inputs x (N, T, d_model), memory (N, S, d_model), self_mask=None (T, T), memory_mask=None (T, S),
-    or with N or (N, heads) in front; y (N, T, d_model). ffn and dropout as in TransformerEncoderBlock.
+    or with N or (N, heads) in front; y (N, T, d_model). Sequences one after another are x (S, d_model), memory
+    (S', d_model) and, as self_mask and memory_mask, the offsets or steps of both. ffn and dropout as in
+    TransformerEncoderBlock.
     Paper: Vaswani et al. 2017, arXiv:1706.03762; norm_first: Xiong et al. 2020, arXiv:2002.04745.
     """
 
@@ -92,7 +100,8 @@ class TransformerDecoderBlock(TransformerEncoderBlock):
     def forward(self, x: Tensor, memory: Tensor, self_mask: Tensor | None = None,  # type: ignore[override]
                 memory_mask: Tensor | None = None) -> Tensor:
         def look(h: Tensor) -> Tensor:
-            return self.drop3(self.multihead_attn(h, memory, None, memory_mask))
+            masks = (self_mask, memory_mask) if x.ndim == 2 else (memory_mask,)
+            return self.drop3(self.multihead_attn(h, memory, None, *masks))
 
         if self.norm_first:
             h = x + self._attend(self.norm1(x), self_mask)

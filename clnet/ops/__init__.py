@@ -113,6 +113,7 @@ from .sample import affine_grid, deform_conv, grid_sample, warp
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .segment import segment_dot, segment_spread
 from .sparse import sparse_matmul
+from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 
 _tell(__name__)

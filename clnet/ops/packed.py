@@ -65,9 +65,9 @@ def packed_attention(q: TensorLike, k: TensorLike, v: TensorLike, offsets: Tenso
     return cast(_rows(flat, 0, (*q.shape[:2], v.shape[2])), dtype)
 
 
-def offsets_of(who: str, offsets: TensorLike, count: int) -> Tensor:
-    """Offsets of sequences in `count` rows as int32 (N + 1). Raises ShapeError, DTypeError for what is none,
-    as far as the host knows its values.
+def offsets_of(who: str, offsets: TensorLike, count: int | None) -> Tensor:
+    """Offsets of sequences in `count` rows (None: in as many as they say) as int32 (N + 1). Raises ShapeError,
+    DTypeError for what is none, as far as the host knows its values.
     """
     edges = as_tensor(offsets)
     if edges.dtype not in INTS:
@@ -77,6 +77,7 @@ def offsets_of(who: str, offsets: TensorLike, count: int) -> Tensor:
         raise ShapeError(f"{who}: expected offsets (N + 1) of at least one sequence; got shape {edges.shape}; "
                          "those of lengths are np.concatenate([[0], np.cumsum(lengths)]).")
     values = edges.value
+    count = int(values[-1]) if count is None and values is not None else count
     if values is not None and (values[0] != 0 or values[-1] != count or (np.diff(values.astype(np.int64)) < 0).any()):
         raise ShapeError(f"{who}: expected offsets that rise from 0 to {count}, the rows of all sequences; "
                          f"got {_shown(values)}; those of lengths are np.concatenate([[0], np.cumsum(lengths)]).")

@@ -18,6 +18,7 @@ from .joining import stack
 from .matmul import linear
 from .pointwise import arange, where, zeros
 from .recurrent import CELLS, Cell, recurrence
+from .steps import Steps, packed, padded
 from .view import reshape, transpose
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -164,7 +165,13 @@ def recur(cell: Callable[..., Any], x: TensorLike, state: TensorLike, w_ih: Tens
     if lengths is not None:  # padding may hold anything, NaN too: as 0 it does not reach the gradient of w_ih either
         valid = reshape(valid_steps(as_tensor(lengths), x.shape[0]), (-1,))
         x = _hold(valid, reshape(x, (-1, x.shape[2])), None).reshape(x.shape)
-    xp, kind = linear(x, w_ih, b_ih), _kind(cell)
+    return walk(cell, linear(x, w_ih, b_ih), state, w_hh, b_hh, reverse, lengths)
+
+
+def walk(cell: Callable[..., Any], xp: Tensor, state: TensorLike, w_hh: TensorLike, b_hh: TensorLike | None,
+         reverse: bool, lengths: TensorLike | None) -> tuple[Tensor, Any]:
+    """The loop of `recur`, of an input that is projected already: xp (T, B, gates · H)."""
+    kind = _kind(cell)
     if kind and (lengths is None or _at_the_end(as_tensor(lengths), kind, reverse)):
         several = isinstance(state, (tuple, list))
         before = [as_tensor(s) for s in state] if isinstance(state, (tuple, list)) else [as_tensor(state)]
@@ -178,6 +185,18 @@ def recur(cell: Callable[..., Any], x: TensorLike, state: TensorLike, w_ih: Tens
 
     last, ys = scan(step, state, xp, reverse, lengths)
     return ys, last
+
+
+def recur_packed(cell: Callable[..., Any], x: Tensor, state: TensorLike, w_ih: TensorLike, w_hh: TensorLike,
+                 b_ih: TensorLike | None, b_hh: TensorLike | None, at: Steps) -> tuple[Tensor, Any]:
+    """As `recur`, of sequences one after another: x (S, in) -> h (S, H) and the last state of each sequence.
+
+    The input projection is one product over the S steps that are there; the loop goes on over what is projected, padded
+    to (T, N, gates · H).
+    """
+    xp = padded(linear(x, w_ih, b_ih), at, time_first=True)
+    ys, last = walk(cell, xp, state, w_hh, b_hh, False, at.lengths)
+    return packed(ys, at, time_first=True), last
 
 
 def _at_the_end(lengths: Tensor, kind: str, reverse: bool) -> bool:

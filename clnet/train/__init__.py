@@ -6,12 +6,13 @@ from .batches import Batches
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, ModelCheckpoint
 from .history import History
 from .metrics import METRICS, metric
+from .packed import PackedSequences
 from .samples import Dataset
 from .scaling import LossScale
 from .sequences import Sequences
 from .trainer import Trainer
 
 __all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog",
-           "LossScale", "ModelCheckpoint", "Sequences", "Trainer", "data", "metric"]
+           "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences", "Trainer", "data", "metric"]
 
 _guide(__name__)

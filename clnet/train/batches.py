@@ -19,7 +19,8 @@ class Batches:
     so that a run can be resumed anywhere.
 
     size       samples of a batch; 64 where neither size nor tokens is given
-    tokens     of Sequences, in place of size: as many as fit, N · T ≤ tokens with what fills them up
+    tokens     of Sequences, in place of size: as many as fit, N · T ≤ tokens with what fills them up; of
+               PackedSequences Σ T ≤ tokens
     bucket     of Sequences: those of like lengths share a batch, so that little is filled up; within a length the order
                is drawn, and then that of the batches. Without shuffle: from short to long
     drop_last  whether a last batch that is not full is left out; else it is short
@@ -76,30 +77,40 @@ class Batches:
             rise = np.argsort(lengths, kind="stable")
             order, lengths = order[rise], lengths[rise]
         found = np.split(order, self._ends(lengths.tolist()))
-        full = len(found[-1]) == self.room(int(lengths[count - len(found[-1]) :].max()))
+        full = self._full(lengths[count - len(found[-1]) :])
         last = [] if full else [found.pop()]
         if self.bucket and self.shuffle:
             found = [found[k] for k in draws.permutation(len(found))]
         return found if self.drop_last else [*found, *last]
 
+    def _full(self, lengths: Array) -> bool:
+        """Whether a batch of these has no room for one more like its last."""
+        if self._counts_steps:
+            return bool(lengths.sum() + lengths[-1] > (self.tokens or 0))
+        return len(lengths) == self.room(int(lengths.max()))
+
+    @property
+    def _counts_steps(self) -> bool:
+        return self.tokens is not None and self.data.packed
+
     def _ends(self, lengths: list[int]) -> list[int]:
         """Where a batch ends because the next sample would find no room."""
-        ends, begin, longest = [], 0, 0
+        ends, begin, longest, steps = [], 0, 0, 0
         for k, n in enumerate(lengths):
-            longest = max(longest, n)
-            if k - begin >= self.room(longest):
+            longest, steps = max(longest, n), steps + n
+            if steps > (self.tokens or 0) if self._counts_steps else k - begin >= self.room(longest):
                 ends.append(k)
-                begin, longest = k, n
+                begin, longest, steps = k, n, n
         return ends
 
     def room(self, length: int) -> int:
         """How many samples a batch of this length takes."""
         return self.size if self.size is not None else (self.tokens or 0) // length
 
-    def shapes(self) -> list[tuple[int, int]]:
-        """(samples, steps) of the batches of Sequences, each once; none where samples have one shape."""
-        lengths = [(len(part), self.data.lengths_of(part)) for part in self.cuts(0)]
-        return list(dict.fromkeys((n, int(steps.max())) for n, steps in lengths if steps is not None))
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Those of the batches of Sequences, (samples, steps), each once; none where samples have one shape."""
+        found = [self.data.shape_of(part) for part in self.cuts(0)]
+        return list(dict.fromkeys(shape for shape in found if shape is not None))
 
     def position(self) -> dict[str, Any]:
         """What makes the batches, of the unusual what there is of it."""

@@ -71,7 +71,7 @@ def _outputs(model: Layer, data: Samples, inputs: list[Spec], count: int) -> lis
             if len(s.shape) == 1:
                 _batch_axis(model, inputs, f"x[{k}]" if len(inputs) > 1 else "x", count)
         outputs = infer(lambda *x: model(*x), inputs)
-    if outputs[0].shape[:1] != (count,):
+    if outputs[0].shape[:1] not in {(count,), inputs[0].shape[:1] if data.packed else (count,)}:
         raise ShapeError(
             f"{type(model).__name__}: expected an output with the batch axis first, {count} samples; "
             f"got shape {outputs[0].shape} from inputs of shape {shapes}; keep the first axis in every layer.")
@@ -93,7 +93,8 @@ def _with_beside(model: Layer, data: Sequences, inputs: list[Spec]) -> list[Spec
         raise ShapeError(
             f"{type(model).__name__}: expected a model of {len(inputs)} inputs, for Sequences give it their "
             f"{data.beside} behind x; got one of {len(inputs) - 1}; wire one: x, n = Input(), Input(); "
-            "h = LSTM(hidden_size=64)(x, n); or leave them out with Sequences(x, y, beside=None).") from None
+            "h = LSTM(hidden_size=64)(x, n); or leave them out with "
+            f"{type(data).__name__}(x, y, beside=None).") from None
 
 
 def _trial(model: Layer) -> Layer:
@@ -121,6 +122,8 @@ def time_axes(model: Layer, data: Sequences) -> list[int | None]:
     """The axis of each output along which the steps of the sequences lie; None where there is none.
     Raises ShapeError for an output of another number of steps.
     """
+    if data.packed:
+        return _of_rows(model, data)
     longest = data.trials()[0][0]
     count, steps = longest[0].shape[:2]
     found = _outputs(model, data, longest, count)
@@ -132,6 +135,13 @@ def time_axes(model: Layer, data: Sequences) -> list[int | None]:
         if other != steps:
             return [_time_axis(a.shape, b.shape, steps, other) for a, b in zip(found, tried, strict=True)]
     return [next((k for k, n in enumerate(a.shape) if k and n == steps), None) for a in found]
+
+
+def _of_rows(model: Layer, data: Sequences) -> list[int | None]:
+    """The same of packed sequences: 0 where an output has a row for every step, None where it has one a sequence."""
+    count, steps, total = data.shape_of(np.arange(len(data)))
+    a, b = (_outputs(model, data, data.specs(count, steps, rows), count) for rows in (total, total + 1))
+    return [0 if x.shape != y.shape else None for x, y in zip(a, b, strict=True)]
 
 
 def _time_axis(a: tuple[int, ...], b: tuple[int, ...], steps: int, other: int) -> int | None:

@@ -26,6 +26,7 @@ class Samples(ABC):
     given     dtypes that the arrays came in, inputs before targets: what messages speak of
     columns   names of the features of each input, from the frames that they came in
     labelled  whether there are targets
+    packed    whether a batch has the steps of sequences one after another, with nothing that fills them up
     ignore    the label of steps that do not count, where targets are one per step; None elsewhere
     """
 
@@ -34,6 +35,7 @@ class Samples(ABC):
     columns: tuple[tuple[str, ...], ...] = ()
     labelled: bool = True
     ignore: int | None = None
+    packed: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -70,6 +72,10 @@ class Samples(ABC):
 
     def lengths_of(self, order: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         """How many steps each of these samples takes in a batch; None where samples have one shape."""
+        return None
+
+    def shape_of(self, part: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+        """What tells the shape of the batch of these sequences; None where samples have one shape."""
         return None
 
     def known(self, y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -5,7 +5,8 @@ and are padded batch by batch.
 from __future__ import annotations
 
 import reprlib
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class Sequences(Samples):
     Raises DataError for anything but numbers, targets that do not fit, and where no sequence has a step.
     """
 
+    beside: str | None
+
     def __init__(self, x: Any, y: Any = None, *, beside: Literal["lengths", "mask"] | None = "lengths",
                  padding: float = 0, ignore: int = -100, multiple_of: int | None = None,
                  title: str = "data") -> None:
@@ -61,6 +64,7 @@ class Sequences(Samples):
         """One a sequence, or one a step, which then lie one after another as the steps do."""
         count = len(self.lengths)
         stepwise = _ragged(y) if y is not None else None
+        self.stepwise = stepwise is not None
         if stepwise is None:
             self.y_values = np.zeros(count, np.int32) if y is None else single(as_array(y, self.title))
             if not self.y_values.ndim or len(self.y_values) != count:
@@ -101,13 +105,13 @@ class Sequences(Samples):
     @property
     def y(self) -> Any:
         """The targets: an array, or a list of arrays where there is one a step."""
-        return self.y_values if self.ignore is None else np.split(self.y_values, self.offsets[1:-1])
+        return np.split(self.y_values, self.offsets[1:-1]) if self.stepwise else self.y_values
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{a.dtype}{['T', *a.shape[1:]]}".replace("'", "") for a in self.values)
         least, most = int(self.lengths.min()), int(self.lengths.max())
-        of = "sequence" if self.ignore is None else "step"
-        return (f"<Sequences {self.title}: {len(self)} of {least} to {most} steps, x {shapes}, "
+        of = "step" if self.stepwise else "sequence"
+        return (f"<{type(self).__name__} {self.title}: {len(self)} of {least} to {most} steps, x {shapes}, "
                 f"y {self.y_values.dtype}{list(self.y_values.shape[1:])} a {of}>")
 
     # --- pieces
@@ -115,17 +119,17 @@ class Sequences(Samples):
         begin, end = self.offsets[index % len(self)], self.offsets[index % len(self) + 1]
         x = [a[begin:end] for a in self.values]
         return (tuple(x) if self.several else x[0],
-                self.y_values[index] if self.ignore is None else self.y_values[begin:end])
+                self.y_values[begin:end] if self.stepwise else self.y_values[index])
 
-    def chosen(self, index: Any) -> Sequences:
+    def chosen(self, index: Any) -> Self:
         numbers = np.arange(len(self))[index]
         if not len(numbers):
             raise DataError(f"{self.title}: expected at least one sequence; got none.")
-        found = Sequences.__new__(Sequences)
+        found: Self = object.__new__(type(self))
         vars(found).update(vars(self))
         steps = self._steps(numbers)
         found.lengths, found.values = self.lengths[numbers], [a[steps] for a in self.values]
-        found.y_values = self.y_values[numbers if self.ignore is None else steps]
+        found.y_values = self.y_values[steps if self.stepwise else numbers]
         return found
 
     def _steps(self, numbers: Array) -> Array:
@@ -147,7 +151,7 @@ class Sequences(Samples):
         lengths, steps = self.lengths[numbers], self._steps(numbers)
         there = np.arange(int(self.padded(lengths.max(initial=0)))) < lengths[:, None]
         x = [_filled(a[steps], there, fill) for a, fill in zip(self.values, self.padding, strict=True)]
-        if self.beside is not None:
+        if self.beside:
             x.append({"lengths": lengths.astype(np.int32), "mask": there}[self.beside])
         if self.ignore is None:
             return tuple(x), self.y_values[numbers]
@@ -190,13 +194,26 @@ class Sequences(Samples):
             return self.y_values
         return np.full((len(self), steps, *self.y_values.shape[1:]), self._filler, self.y_values.dtype)
 
-    def specs(self, count: int, steps: int) -> list[Spec]:
+    def specs(self, count: int, steps: int, rows: int = 0) -> list[Spec]:
         """Of the inputs of a batch of so many sequences, padded to so many steps."""
         x = [Spec((count, steps, *a.shape[1:]), dtype_name(a.dtype)) for a in self.values]
         beside = {"lengths": Spec((count,), "int32"), "mask": Spec((count, steps), "bool")}
-        return x if self.beside is None else [*x, beside[self.beside]]
+        return [*x, beside[self.beside]] if self.beside else x
 
-    def batch_specs(self, count: int, steps: int) -> list[Spec]:
+    def shape_of(self, part: Array) -> tuple[int, ...]:
+        """What `specs` and `batch_specs` take, of the batch of these sequences."""
+        return len(part), int(self.lengths_of(part).max())
+
+    def filled_up(self, shape: tuple[int, ...], room: Callable[[int], int]) -> tuple[int, ...]:
+        """That of a batch which takes as many sequences as there is room for: so a short one needs no plan of its own.
+        """
+        return room(shape[1]), shape[1]
+
+    def parted(self, output: Array, part: Array, axis: int | None) -> Any:
+        """What belongs to each of these sequences, of the output of their batch, whose steps lie along `axis`."""
+        return output[: len(part)]
+
+    def batch_specs(self, count: int, steps: int, rows: int = 0) -> list[Spec]:
         """The specs of a batch: inputs, and targets."""
         shape = (count, *self.y_values.shape[1:]) if self.ignore is None else (count, steps, *self.y_values.shape[1:])
         return [*self.specs(count, steps), Spec(shape, dtype_name(self.y_values.dtype))]
@@ -209,7 +226,7 @@ class Sequences(Samples):
 
     def place(self, row: int, targets: bool = False, samples: Array | None = None) -> str:
         numbers = np.arange(len(self)) if samples is None else samples
-        if targets and self.ignore is None:
+        if targets and not self.stepwise:
             return f"sequence {numbers[row]}"
         ends = np.cumsum(self.lengths[numbers])
         k = int(np.searchsorted(ends, row, "right"))

@@ -216,11 +216,12 @@ class Trainer:
             return found, [None] * len(found)
         check_inputs(self.model, data)
         axes, batches, pieces = time_axes(self.model, data), _in_order(data, batch_size, tokens), []
-        self.steps.forward.expect(tuple(data.specs(batches.room(steps), steps)) for _, steps in batches.shapes())
+        shapes = {shape: data.filled_up(shape, batches.room) for shape in batches.shapes()}
+        self.steps.forward.expect(tuple(data.specs(*shape)) for shape in shapes.values())
         for part in batches.cuts():
-            rows, _ = data.rows(part)
-            full = _filled(rows, batches.room(rows[0].shape[1]))
-            pieces.append([a[: len(part)] for a in self.steps.forward.values(*full)])
+            rows, size = data.rows(part)[0], shapes[data.shape_of(part)][0]
+            found = self.steps.forward.values(*(rows if data.packed else _filled(rows, size)))
+            pieces.append([data.parted(a, part, axis) for a, axis in zip(found, axes, strict=True)])
         back = np.argsort(batches.order())
         outputs = zip(zip(*pieces, strict=True), axes, strict=True)
         return tuple(_put_back(list(p), back, data, axis) for p, axis in outputs), axes
@@ -260,7 +261,10 @@ class Trainer:
         try:
             if axis is None:
                 return probabilities(self.loss, out).numpy()
-            whole = probabilities(self.loss, as_tensor(np.concatenate(out, axis - 1)[None])).numpy()[0]
+            if axis == 0:  # packed: rows of steps are samples
+                whole, axis = probabilities(self.loss, as_tensor(np.concatenate(out))).numpy(), 1
+            else:
+                whole = probabilities(self.loss, as_tensor(np.concatenate(out, axis - 1)[None])).numpy()[0]
             return np.split(whole, np.cumsum([a.shape[axis - 1] for a in out])[:-1], axis - 1)
         except ConfigError as error:
             raise ConfigError(f"predict_proba: {error}") from None
@@ -328,7 +332,7 @@ def _put_back(pieces: list[np.ndarray[Any, Any]], back: np.ndarray[Any, Any], da
     if axis is None:
         return np.concatenate(pieces)[back]
     rows = [row for piece in pieces for row in piece]
-    return [np.take(rows[k], np.arange(n), axis - 1) for k, n in zip(back, data.lengths, strict=True)]
+    return [np.take(rows[k], np.arange(n), max(axis - 1, 0)) for k, n in zip(back, data.lengths, strict=True)]
 
 
 def _shown(hidden: Callable[..., Any]) -> inspect.Signature:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -11,6 +12,19 @@ from torch import nn
 from torch.func import functional_call
 
 
+def of_each(rule: Any) -> Any:
+    """A rule for batches, and for packed x (S, …) beside its offsets: of one sequence after the other."""
+
+    def of(c: Any, x: Any, p: Any) -> Any:
+        if x[0].ndim > 2:
+            return rule(c, x, p)
+        ends = [int(o) for o in x[1]]
+        return torch.cat([rule(c, [x[0][a:b][None]], p)[0] for a, b in itertools.pairwise(ends)])
+
+    return of
+
+
+@of_each
 def attention(c: Any, x: Any, p: Any) -> Any:
     q, k, v = x[0], x[min(1, len(x) - 1)], x[min(2, len(x) - 1)]
     kv = getattr(c, "num_kv_heads", None) or c.num_heads
@@ -36,6 +50,7 @@ def _attention_weights(p: Any, prefix: str = "") -> dict[str, Any]:
     return w
 
 
+@of_each
 def encoder(c: Any, x: Any, p: Any) -> Any:
     if c.dropout:
         return None

@@ -18,14 +18,23 @@ def recurrent(c: Any, x: Any, p: Any) -> Any:
     names = {"w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh"}
     weights = {f"{names[n.split('.')[2]]}_l{n.split('.')[1]}": v for n, v in p.items()}
     lengths, states = given(x)
+    x, lengths, rows = unpacked(x[0], lengths)
     state = () if not states else (states[0],) if kind != "LSTM" else (tuple(states),)
-    y, last = run(module, weights, x[0], lengths, *state)
-    return y if c.return_sequences else (last[0] if kind == "LSTM" else last)[-1]
+    y, last = run(module, weights, x, lengths, *state)
+    return rows(y) if c.return_sequences else (last[0] if kind == "LSTM" else last)[-1]
 
 
 def given(x: Any) -> tuple[Any, list[Any]]:
     """(lengths or None, states) among the inputs after the first."""
     return next((t for t in x[1:] if not t.is_floating_point()), None), [t for t in x[1:] if t.is_floating_point()]
+
+
+def unpacked(x: Any, lengths: Any) -> tuple[Any, Any, Any]:
+    """(x, lengths, what makes outputs of them): rows (S, …) with their steps (N, T) in the place of lengths, padded."""
+    if x.ndim > 2:
+        return x, lengths, lambda y: y
+    there = lengths >= 0
+    return x[lengths.clamp(min=0).long()] * there[..., None], there.sum(1), lambda y: y[there]
 
 
 def run(module: Any, weights: Any, x: Any, lengths: Any, *state: Any) -> Any:
@@ -43,7 +52,9 @@ def bidirectional(c: Any, x: Any, p: Any) -> Any:
                                                bidirectional=True).double()
     names = {"w_ih": "weight_ih_l0", "w_hh": "weight_hh_l0", "b_ih": "bias_ih_l0", "b_hh": "bias_hh_l0"}
     weights = {names[n.split(".")[-1]] + ("_reverse" if n.startswith("mirror") else ""): v for n, v in p.items()}
-    y, _ = run(module, weights, x[0], given(x)[0])
+    x, lengths, rows = unpacked(x[0], given(x)[0])
+    y, _ = run(module, weights, x, lengths)
+    y = rows(y)
     a, b = y.split(inner.hidden_size, -1)
     if not inner.return_sequences:
         a, b = a[:, -1], b[:, 0]

@@ -56,6 +56,11 @@ def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Any:
     return torch.sparse.mm(torch.sparse_coo_tensor(places, values, (rows, x.shape[0])), x)
 
 
+def rearranged(x: Any, index: Any, back: Any) -> Any:
+    ok, i = index >= 0, index[index >= 0].long()
+    return torch.zeros((len(index), x.shape[1]), dtype=x.dtype).index_copy(0, torch.nonzero(ok)[:, 0], x[i])
+
+
 @by("Philox4x32-10 of the paper, in python integers")
 def philox(key: int, counter: int, n: int) -> Any:
     return Draws((key & 0xFFFFFFFF, key >> 32), counter).words((n,)).astype(np.uint32)
@@ -67,6 +72,7 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
 
 
 RULES = {
+    "rearranged": rearranged,
     "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax,
     "scatter_mean": _index_reduce("mean"),
     "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul,
