@@ -14,6 +14,7 @@ together        all programs of a plan at once: those that are missing, in group
 joined          several programs as one text
 compilers       processes that compile for this one
 compile_child   what runs in such a process
+compile_line    how far it has come, in a terminal
 build_log       a compiler's log beside the lines it speaks of
 
 memory          the pool

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import KernelBuildError
 from . import compilers
+from .compile_line import Line
 from .compilers import Job, Work
 from .joined import joined, outer
 
@@ -106,8 +107,13 @@ class Together:
     def run(self) -> None:
         """Compiles all of them into the store. What the compiler refuses is left to whoever asks for it alone."""
         compilers.offer(self.work)
+        line = Line()
+        self.tell = self.tell or line
         self._say()
-        self.work.each(self._make, self._done)
+        try:
+            self.work.each(self._make, self._done)
+        finally:
+            line.end()
 
     def _make(self, job: Job) -> None:
         group, text, key = job.of
