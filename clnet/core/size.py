@@ -51,21 +51,14 @@ COMPUTED: dict[str, Callable[[Any, Any], Number]] = {
 class Size:
     """Σ c · Π atoms, and its value for the shape at hand."""
 
-    __slots__ = ("__weakref__", "_low", "env", "mark", "number", "terms", "value")
+    __slots__ = ("__weakref__", "env", "low", "mark", "number", "terms", "value")
 
     def __init__(self, env: Varying, terms: dict[Monomial, int], number: int) -> None:
         self.env, self.terms, self.number = env, terms, number
         self.value = total(terms, env.values.__getitem__)
-        self._low: float | None = None
+        self.low = self._least()  # a bound from below, for every shape that the plan serves
         self.mark = next(_marks)
         _living[self.mark] = self
-
-    @property
-    def low(self) -> float:
-        """A bound from below, for every shape that the plan serves."""
-        if self._low is None:
-            self._low = self._least()
-        return self._low
 
     def _least(self) -> float:
         total = 0.0

@@ -27,7 +27,7 @@ from .compile.sized import SizedPlan
 from .device.commands import Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
-from .device.kernel import kernel_of
+from .device.kernel import give, kernel_of
 from .device.memory import Block, Pool
 from .device.programs import ProgramCache
 
@@ -81,7 +81,7 @@ class BoundPlan:
                 made = kernel_of(done[launch.text], launch.name)
                 for k, (kind, value) in enumerate(launch.args):
                     if kind == "value":
-                        made.set_arg(k, value)
+                        give(made, k, value)
                     else:
                         self.addresses.append((made, k, value))
             self.kernels.append(made)
@@ -97,7 +97,7 @@ class BoundPlan:
             for k, ((kind, before), (_, value)) in enumerate(zip(old.args, new.args, strict=True)):
                 if kind == "value":
                     if before != value:
-                        kernel.set_arg(k, value)
+                        give(kernel, k, value)
                 elif before != value:
                     moved = True
         if moved:
