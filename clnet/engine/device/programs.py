@@ -116,6 +116,8 @@ class ProgramCache:
         """
         if not self.device.known.gathers or self.store.problem or len(wanted) < 2:
             return False
+        if not any(self.lacks(self.key(text, options), text) for text in wanted):
+            return False  # nor does it wait for a thread that has something to do
         with self._preparing:
             check_not_forked()
             start = time.perf_counter()
