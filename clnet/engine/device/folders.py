@@ -1,4 +1,4 @@
-"""The private folder where clnet keeps what it may lose: compiled programs, vendor lists, probe results."""
+"""The private folder where clnet keeps what it may lose: compiled programs, vendor lists."""
 
 from __future__ import annotations
 
