@@ -6,7 +6,7 @@ sequence has ended. Its shape says how long the longest is, which a loop over ti
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class Steps(NamedTuple):
             raise ShapeError(
                 f"{who}: expected steps (N, T) beside packed values, rows of them or −1; got shape {given.shape}; "
                 "packed_steps(offsets, longest=T) makes them, or PackedSequences(x, y, beside='steps').")
+        if given.value is not None:
+            _expect_all(who, given.value, count)
         given = cast(given, "int32")
         n, t = given.shape
         lengths = cast(sum(cast(given >= 0, "int32"), 1), "int32")
@@ -112,6 +114,17 @@ class Steps(NamedTuple):
         back = where(self.steps >= 0, first + end - 1 - self.steps, -1)
         own = gather(self.lengths, self.places // t)
         return self._replace(steps=back, places=self.places + own - 1 - self.places % t * 2)
+
+
+def _expect_all(who: str, steps: np.ndarray[Any, Any], count: int) -> None:
+    """Raises ShapeError where steps that the host knows are not those of `count` rows."""
+    there = steps >= 0
+    late = (~there[:, :-1] & there[:, 1:]).any() or (steps < -1).any()
+    if late or not np.array_equal(steps[there], np.arange(count)):
+        got = "others behind a -1" if late else f"{there.sum()} of them" if there.sum() != count else "another order"
+        raise ShapeError(
+            f"{who}: expected steps (N, T) that are the {count} rows in their order, -1 behind the last of each sequence; "
+            f"got {got}; packed_steps(offsets) makes them.")
 
 
 def padded(x: Tensor, at: Steps, time_first: bool = False) -> Tensor:

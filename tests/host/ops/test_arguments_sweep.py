@@ -45,7 +45,7 @@ CALLS: dict[str, dict[str, Any]] = {
                              key_offsets=np.array([0, 2, 6]), causal=False, scale=None),
     "packed_steps": dict(offsets=np.array([0, 2, 3]), longest=2),
     "pad_packed": dict(x=X, steps=np.array([[0, -1], [1, -1]])),
-    "pack_padded": dict(x=X, steps=np.array([[0, -1, 1], [2, -1, -1]]), count=3),
+    "pack_padded": dict(x=X, steps=np.array([[0, 1, -1], [2, -1, -1]]), count=3),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),

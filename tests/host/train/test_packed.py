@@ -73,6 +73,10 @@ def test_layers_and_ops_say_what_they_take() -> None:
         LSTM(hidden_size=2)(x, np.ones((2, 3), bool))
     with pytest.raises(ShapeError, match=r"rise from 0 to 5.*got 0 to 4"):
         LSTM(hidden_size=2)(x, np.array([0, 2, 4]))
+    for wrong, got in (([[0, 1, -1], [2, 3, -1]], "4 of them"), ([[1, 0, -1], [2, 3, 4]], "another order"),
+                       ([[0, -1, 1], [2, 3, 4]], "others behind a -1"), ([[0, 1, -2], [2, 3, 4]], "others behind")):
+        with pytest.raises(ShapeError, match=f"LSTM: expected steps.* the 5 rows in their order.*got {got}"):
+            LSTM(hidden_size=2)(x, np.array(wrong))
     with pytest.raises(ShapeError, match=r"SelfAttention: expected integer offsets \(N \+ 1\), or steps"):
         SelfAttention(num_heads=1)(x, np.ones((5, 5), bool))
     with pytest.raises(ShapeError, match=r"pad_packed: expected steps \(N, T\).*PackedSequences"):
