@@ -123,8 +123,8 @@ def _expect_all(who: str, steps: np.ndarray[Any, Any], count: int) -> None:
     if late or not np.array_equal(steps[there], np.arange(count)):
         got = "others behind a -1" if late else f"{there.sum()} of them" if there.sum() != count else "another order"
         raise ShapeError(
-            f"{who}: expected steps (N, T) that are the {count} rows in their order, -1 behind the last of each sequence; "
-            f"got {got}; packed_steps(offsets) makes them.")
+            f"{who}: expected steps (N, T) that are the {count} rows in their order, -1 behind the last of each "
+            f"sequence; got {got}; packed_steps(offsets) makes them.")
 
 
 def padded(x: Tensor, at: Steps, time_first: bool = False) -> Tensor:
