@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import warnings
 from typing import Any
@@ -106,7 +107,7 @@ def test_compiling_is_counted_and_is_no_pace(engine: Any, monkeypatch: pytest.Mo
     screen = terminal(monkeypatch)
     history = trainer().fit(X, Y, 2, 7)
     assert clock[0] >= 3000
-    assert "compiling kernels 1/" in screen.getvalue() and "once; kept for the next start" in screen.getvalue()
+    assert re.search(r"compiling kernels [1-9]\d*/\d+, once; kept for the next start", screen.getvalue())
     assert history.compiled >= 2000
     assert sum(history["seconds"]) < 1000
     assert history.rate > 1

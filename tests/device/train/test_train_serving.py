@@ -127,7 +127,7 @@ def test_memory_stays_flat_whatever_sizes_come(engine: Any) -> None:
         for n in np.random.default_rng(k).integers(1, 65, 20):
             made.predict(samples(int(n)))
 
-    for n in (64, 63, 16, 1):
+    for n in (64, 63, 16, 1) * 3:  # GPUs have buffers for three batches on their way
         run(engine, lambda _, n=n: made.predict(samples(n)))
     gc.collect()
     before = engine.pool.statistics()
