@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.arguments import shown, whole
 from ..core.recording import recording
-from ..core.size import settled, varies
+from ..core.size import same, settled, varies
 from ..core.spec import INTS
 from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, walk
 from ..errors import IndexingError
@@ -105,7 +105,8 @@ def _viewed(x: Tensor, keys: list[Any]) -> Tensor:
             shape.append(m)
         axis += 1
     y = flip(x, flips) if flips else x
-    if tuple(size) != y.shape or any(start) or any(s != 1 for s in step):
+    # A size that varies is cut to, also where it just now is the whole: what follows then serves every size.
+    if not all(map(same, size, y.shape)) or any(start) or any(s != 1 for s in step):
         y = _crop(y, start=tuple(start), size=tuple(size), step=tuple(step))
     return reshape(y, tuple(shape))
 

@@ -15,6 +15,7 @@ from ..core import arguments
 from ..core.arguments import Axes, Ints, Sizes
 from ..core.arrays import Array
 from ..core.op import OPS, Case, view
+from ..core.size import varies
 from ..core.spec import Spec, broadcast_shapes
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError, ShapeError
@@ -223,7 +224,8 @@ def pad(x: TensorLike, low: Sequence[int], high: Sequence[int], inner: Sequence[
         arguments.integers("pad", name, v, x.ndim, 0, way="; one amount an axis, and slices to crop")
         for name, v in (("low", low), ("high", high), ("inner", (0,) * x.ndim if inner is None else inner)))
     value = arguments.number("pad", value, x.dtype)
-    return _pad(x, low=low, high=high, inner=inner, value=value) if any((*low, *high, *inner)) else x
+    amounts = *low, *high, *inner  # one that varies may be 0 just now
+    return _pad(x, low=low, high=high, inner=inner, value=value) if varies(*amounts) or any(amounts) else x
 
 
 def windows(x: TensorLike, size: Sizes, stride: Sizes | None = None, dilation: Sizes | None = None) -> Tensor:

@@ -110,6 +110,23 @@ def test_memory_stays_flat(engine):
     assert after.active + after.cached <= before.active + before.cached + (1 << 20)
 
 
+def test_a_size_that_happens_to_be_the_whole_of_a_table_is_one_like_others(serves_all):
+    """Positions of a sequence as long as the longest that the table has."""
+    table = tensor(normal(90, 8))
+    serves_all(lambda x: F.tanh(x + table[: x.shape[1]]), [(normal(3, n, 8),) for n in (40, 33, 90, 17, 89)])
+
+
+def test_the_gradient_of_a_table_is_right_where_a_size_is_the_whole_of_it(engine):
+    """Nothing is left to fill up with zeros then: at most one plan more, for that size and nothing else of it."""
+    table = tensor(normal(90, 8))
+    recorded = Recorded(lambda x: gradients(F.sum(F.square(x + table[: x.shape[1]])), [table])[0])
+    for n in (40, 33, 90, 17, 89, 90):
+        x, want = normal(3, n, 8), np.zeros((90, 8))
+        want[:n] = 2 * (x + table.numpy()[:n].astype(np.float64)).sum(0)
+        assert np.abs(recorded(x).numpy() - want).max() < 2e-5
+    assert recorded.recorded <= 3 and not recorded.fixed and not recorded.refused
+
+
 def test_a_larger_shape_moves_the_arena_and_nothing_is_lost(engine):
     recorded, w = Recorded(lambda x: F.tanh(x @ w) @ F.transpose(w)), tensor(normal(8, 24))
     kept = []
