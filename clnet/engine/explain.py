@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
+from ..core.operators import Operators
 from ..core.size import MARKED
 from ..core.tensor import as_tensor
-from ..errors import NoDeviceError
+from ..errors import ConfigError, NoDeviceError
 from ..kernels.variant import Choice
 from ..names import guide as _guide
 from ..show import Shown, Table, count, duration, plural, size
@@ -120,6 +123,10 @@ def explain(*tensors: Any) -> Explanation | Recordings:
     """
     if len(tensors) == 1 and isinstance(tensors[0], Recorded):
         return Recordings(tensors[0])
+    for t in tensors:
+        if not isinstance(t, Operators) and np.asarray(t).dtype.kind == "O":
+            raise ConfigError(f"explain: expected tensors, or one recorded step alone; got {type(t).__name__}; "
+                              "the steps of a Trainer are trainer.steps.train, .test and .forward.")
     roots = [as_tensor(t) for t in tensors]
     device = next((t.home for t in roots if t.home is not None), current()).device
     if device.is_host:

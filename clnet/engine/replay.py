@@ -53,14 +53,13 @@ class Trace:
         self.read = [v for v in recording.reads.values() if v not in before]
 
 
-def settle(variables: Sequence[Variable]) -> bool:
-    """Runs what is recorded for the variables and makes them leaves; whether there was anything."""
+def settle(variables: Sequence[Variable]) -> None:
+    """Runs what is recorded for the variables and makes them leaves."""
     loose = [v for v in variables if v.tensor.op is not None]
     if loose:
         realize(*loose)
     for v in loose:
         v.settle()
-    return bool(loose)
 
 
 class Evaluation:

@@ -134,6 +134,7 @@ def _count(name: str, what: str, value: Any) -> int:
 
 def even(count: int, size: int) -> int:
     """A batch size of at most `size` that cuts `count` samples into batches as equal as can be:
-    fewer shapes, fewer plans.
+    fewer shapes, fewer plans. Raises DataError for a size below 1.
     """
+    size = _count("size", "samples", size)
     return -(-count // -(-count // size))

@@ -15,6 +15,8 @@ from clnet.core.spec import Spec
 from clnet.core.state import Variable
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine.record import Recorded
+from clnet.errors import ConfigError
+from clnet.layers import Dense
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -118,3 +120,11 @@ def test_shapes_that_are_said_to_come_are_sizes_from_the_first_call_on(engine: A
     alone.expect([(Spec((4, 5)),)])
     alone(normal(4, 5))
     assert list(clnet.explain(alone).plans) == ["float32[4, 5]"]
+
+
+def test_explain_says_what_it_takes(engine: Any) -> None:
+    step = Recorded(lambda x: x * 2)
+    said = r"one recorded step alone; got (Recorded|Trainer); .*trainer\.steps\.train"
+    for wrong in ((step, step), (clnet.Trainer(Dense(out_features=2), "mse", "sgd"),)):
+        with pytest.raises(ConfigError, match=said):
+            clnet.explain(*wrong)

@@ -19,6 +19,7 @@ from clnet.engine import on
 from clnet.errors import DataError
 from clnet.layers import Layer
 from clnet.train import Batches, Dataset, data
+from clnet.train.batches import even
 from clnet.train.samples import as_dataset
 from clnet.workbench.evidence.registry import load_all
 
@@ -302,3 +303,9 @@ def test_every_layer_takes_whole_numbers(dtype: str) -> None:
                     assert np.array_equal(a.numpy(), b.numpy(), equal_nan=True), name
                     kept |= {name} if a.dtype != b.dtype else set()
     assert kept <= {"Crop2d", "Flatten", "Reshape", "Split", "TimeDistributed"}, kept
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True])
+def test_a_batch_size_that_is_none_is_refused_wherever_batches_are_made(size: object) -> None:
+    with pytest.raises(DataError, match="expected a whole number of samples, at least 1"):
+        even(10, size)  # type: ignore[arg-type]
