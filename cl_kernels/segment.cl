@@ -1,6 +1,7 @@
 // segment: sums over consecutive pieces of a vector, and back. offsets(k) is where piece k begins, offsets(S) = N the end.
 //
 //   DOT      y(k) = sum of x(i) y(i) over offsets(k) <= i < offsets(k + 1)     in two stages
+//   SUM      y(k, d) = sum of x(i, d) over that piece, for rows of WIDTH
 //   SPREAD   y(i) = v(k), k the piece of i
 //
 // DOT cuts every piece into shares of CHUNK elements. Share j of piece k has number offsets(k) / CHUNK + k + j (integer division):
@@ -11,11 +12,14 @@
 //   FINISH   y(k) = the sum of its shares. CPU: grid (ceil(S / PER)), local size 1. GPU: a work-group a piece, as PARTIAL.
 // SPREAD     CPU: grid (ceil(N / CHUNK)), local size 1, CHUNK elements an item. GPU: an item an element, local size GROUP.
 //
+// SUM        CPU: grid (ITEMS, WIDTH / CHUNK), local size 1, equal shares of rows + pieces an item, CHUNK columns. GPU: an item (k, d).
+//
 // Layout: x, y (N), v (S), offsets (S + 1), contiguous. PARAMS, BEGIN, EPILOGUE(k or i, v), EPILOGUE_V and T, VW as in matmul.cl.
 
 #define PARTIAL 1
 #define FINISH 2
 #define SPREAD 3
+#define SUM 4
 #ifndef STAGE
 #define STAGE SPREAD            // which of them
 #endif
@@ -105,6 +109,36 @@ __kernel void finish_sums(PARAMS) {
         T sum = 0;
         for (size_t j = 0; j < count; j++) sum += SCRATCH[FIRST(k) + j];
         EPILOGUE(k, sum);
+    }
+#endif
+}
+
+#elif STAGE == SUM
+
+#include "include/share.h"
+
+#define TOTAL(TYPE, LOAD, d)                                                   \
+    TYPE sum = (TYPE)(0);                                                      \
+    for (size_t i = offsets[k]; i < (size_t)offsets[k + 1]; i++) sum += LOAD(x + i * WIDTH + (d));
+
+__kernel void sum_rows(PARAMS) {
+    BEGIN
+#if GROUP > 1
+    const size_t item = get_global_id(0), k = item / WIDTH, d = item % WIDTH;
+    if (k >= S) return;
+    TOTAL(T, *, d)
+    EPILOGUE(k, d, sum);
+#else
+    __global const uint* restrict at = (__global const uint*)offsets;
+    const size_t work = at[S] + (size_t)S, t = get_global_id(0);
+    const size_t k0 = row_at(at, work * t / ITEMS SIZES_PASSED), k1 = t + 1 == ITEMS ? S : row_at(at, work * (t + 1) / ITEMS SIZES_PASSED);
+    const size_t d0 = get_global_id(1) * CHUNK, d1 = min(d0 + CHUNK, (size_t)WIDTH);
+    for (size_t k = k0; k < k1; k++) {
+        size_t d = d0;
+#if VW > 1
+        for (; d + VW <= d1; d += VW) { TOTAL(VT, VLOAD, d) EPILOGUE_V(k, d, sum); }
+#endif
+        for (; d < d1; d++) { TOTAL(T, *, d) EPILOGUE(k, d, sum); }
     }
 #endif
 }

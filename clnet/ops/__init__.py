@@ -19,6 +19,7 @@ from .activations import (
     relu6,
     selu,
     softsign,
+    squash,
     swish,
 )
 from .attention import attention
@@ -31,6 +32,7 @@ from .indexing import getitem
 from .joining import concat, split, stack
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import einsum, linear, matmul
+from .moments import all, any, log_variance, norm, std
 from .normalize import (
     batch_norm,
     batch_norm_train,
@@ -109,9 +111,9 @@ from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
 from .reduce import logsumexp, max, mean, min, positions, prod, sum, var
 from .resize import adaptive_avg_pool, pixel_shuffle, resize
-from .sample import affine_grid, deform_conv, grid_sample, warp
+from .sample import affine_grid, bilinear, deform_conv, grid_sample, warp
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
-from .segment import segment_dot, segment_spread
+from .segment import segment_dot, segment_spread, segment_sum
 from .sparse import sparse_matmul
 from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows

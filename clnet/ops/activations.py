@@ -19,7 +19,8 @@ from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..names import ending
 from .normalize import log_softmax, softmax
-from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, sigmoid, softplus, square, tanh, where
+from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, rsqrt, sigmoid, softplus, square, tanh, where
+from .reduce import sum
 from .special import special
 
 F = "float"
@@ -194,6 +195,18 @@ def hard_swish(x: TensorLike) -> Tensor:
     """y = x · hard_sigmoid(x), 0 for x ≤ −3. Paper: Howard et al. 2019, arXiv:1905.02244."""
     x = as_tensor(x)
     return where(x <= -3.0, 0.0, x) * hard_sigmoid(x)
+
+
+def squash(x: TensorLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
+    """y = |x|² / (1 + |x|²) · x / √(|x|² + ε), |x| over `axis`: a vector's direction, its length from 0 to 1.
+
+    Raises ShapeError, ConfigError for an ε ≤ 0. Paper: Sabour, Frosst, Hinton 2017, arXiv:1710.09829.
+    """
+    x = as_tensor(x)
+    eps = arguments.real("squash", "eps", eps, above=0.0)
+    length = sum(x * x, arguments.axis("squash", axis, x.ndim), keepdims=True)
+    # 1 / (1 + 1 / |x|²) would divide by 0, |x|² / (1 + |x|²) infinity by infinity
+    return where(length > 1e30, 1.0, length / (1.0 + where(length > 1e30, 0.0, length))) * x * rsqrt(length + eps)
 
 
 ACTIVATIONS: dict[str, Callable[..., Tensor]] = {

@@ -14,6 +14,7 @@ from ..core import arguments
 from ..core.arguments import Ints, Padding, Sizes, per_axis
 from ..core.autocast import wide
 from ..core.formula import composite
+from ..core.function import function
 from ..core.op import Case
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
@@ -129,6 +130,25 @@ def warp(x: TensorLike, flow: TensorLike) -> Tensor:
     down = reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
     y = _bilinear(x, reshape(flow[:, 0] + across, (n, h * w)), reshape(flow[:, 1] + down, (n, h * w)), True)
     return reshape(permute(y, 0, 2, 1), (n, c, h, w))
+
+
+@function(lambda: [Case(((2, 3, 4, 5), (2, 6), (2, 6))), Case(((1, 2, 3, 3), (1, 2, 4), (1, 2, 4)),
+                                                              dict(padding="border"))])
+def bilinear(x: TensorLike, px: TensorLike, py: TensorLike, padding: str = "zeros") -> Tensor:
+    """y[n, c, …] = x[n, c] at the point px[n, …] across and py[n, …] down, in pixels: the four neighbours by their
+    nearness
+
+    x (N, C, H, W), px and py (N, …) -> (N, C, …). Outside: "zeros", or the nearest pixel ("border").
+    Raises ShapeError, ConfigError.
+    """
+    x, px, py = as_tensor(x), wide(as_tensor(px)), wide(as_tensor(py))
+    if x.ndim != 4 or not x.size or px.shape != py.shape or px.shape[:1] != x.shape[:1]:
+        raise ShapeError("bilinear: expected x (N, C, H, W), not empty, and px and py (N, ...) of one shape; "
+                         f"got {x.shape}, {px.shape} and {py.shape}.")
+    arguments.choice("bilinear", "padding", padding, ("zeros", "border"))
+    n, points = x.shape[0], px.shape[1:]
+    y = _bilinear(x, reshape(px, (n, math.prod(points))), reshape(py, (n, math.prod(points))), padding == "border")
+    return reshape(permute(y, 0, 2, 1), (n, x.shape[1], *points))
 
 
 # --- deformable convolution

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import arguments
+from ..core.function import function
+from ..core.op import Case
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
 from .index import gather
@@ -24,6 +26,13 @@ from .view import reshape, transpose
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
+def _damped(s: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """What examples run: a state that halves and takes x, and its square."""
+    return s * 0.5 + x, s * s
+
+
+@function(lambda: [Case(((3,), (4, 3)), dict(step=_damped)),
+                   Case(((2, 3), (3, 2, 3)), dict(step=_damped, reverse=True))])
 def scan(step: Step, init: TensorLike, xs: TensorLike, reverse: bool = False,
          lengths: TensorLike | None = None) -> tuple[Any, Tensor]:
     """(s₁, y₁) = step(s₀, x₁), (s₂, y₂) = step(s₁, x₂), …: the last state and the outputs (T, …).

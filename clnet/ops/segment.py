@@ -1,4 +1,4 @@
-"""Sums over consecutive pieces of a vector, and their adjoint: one or two launches however many pieces there are.
+"""Sums over consecutive pieces of a vector or of rows, and their adjoint: one or two launches, however many pieces.
 
 `offsets` (s + 1,) int32 are rising: piece k is [offsets[k], offsets[k + 1]),
 the last offset is the length of the vector.
@@ -7,17 +7,21 @@ the last offset is the length of the vector.
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
 from ..core import arguments
 from ..core.arrays import Array
 from ..core.op import Case, Cotangents, kernel
+from ..core.size import varies
 from ..core.spec import INTS, Spec, promote
-from ..core.tensor import Tensor, TensorLike, as_tensor
+from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import DTypeError, ShapeError
-from ..kernels.choosers import SEGMENT_DOT, SEGMENT_SPREAD
-from .pointwise import cast, ones
+from ..kernels.choosers import SEGMENT_DOT, SEGMENT_SPREAD, SEGMENT_SUM
+from .index import gather
+from .pointwise import arange, cast, ones
+from .view import reshape
 
 
 def _offsets(name: str, offsets: Spec) -> int:
@@ -28,10 +32,10 @@ def _offsets(name: str, offsets: Spec) -> int:
     return offsets.shape[0] - 1
 
 
-def _pieces(x: Array, offsets: Array) -> list[slice]:
+def _pieces(n: int, offsets: Array) -> list[slice]:
     edges = [int(o) for o in offsets]
-    if edges[0] != 0 or edges[-1] != len(x) or edges != sorted(edges):
-        raise ShapeError(f"segment: expected offsets that rise from 0 to {len(x)}; got {edges[0]} to {edges[-1]}.")
+    if edges[0] != 0 or edges[-1] != n or edges != sorted(edges):
+        raise ShapeError(f"segment: expected offsets that rise from 0 to {n}; got {edges[0]} to {edges[-1]}.")
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
@@ -50,7 +54,7 @@ def _dot_infer(x: Spec, y: Spec, offsets: Spec) -> Spec:
 @kernel(cl="segment.cl", samples=_samples, infer=_dot_infer, accepts="any", launch=SEGMENT_DOT)
 def _segment_dot(x: Array, y: Array, offsets: Array) -> Array:
     """z[k] = Σ x[i] · y[i] over offsets[k] ≤ i < offsets[k + 1]"""
-    return np.array([np.dot(x[s], y[s]) for s in _pieces(x, offsets)], np.result_type(x, y))
+    return np.array([np.dot(x[s], y[s]) for s in _pieces(len(x), offsets)], np.result_type(x, y))
 
 
 @_segment_dot.defvjp
@@ -72,7 +76,7 @@ def _spread_infer(v: Spec, offsets: Spec, *, size: int) -> Spec:
 @kernel(cl="segment.cl", samples=_spread_samples, infer=_spread_infer, accepts="any", launch=SEGMENT_SPREAD)
 def _segment_spread(v: Array, offsets: Array, *, size: int) -> Array:
     """y[i] = v[k] for offsets[k] ≤ i < offsets[k + 1]"""
-    return np.repeat(v, [s.stop - s.start for s in _pieces(np.empty(size), offsets)])
+    return np.repeat(v, [s.stop - s.start for s in _pieces(size, offsets)])
 
 
 @_segment_spread.defvjp
@@ -80,7 +84,51 @@ def _(g: Tensor, y: Tensor, v: Tensor, offsets: Tensor, *, size: int) -> Cotange
     return segment_dot(g, ones((size,), g.dtype), offsets), None
 
 
+def _sum_samples() -> list[Case]:
+    rows = [np.array(o, np.int32) for o in ([0, 3, 4, 11], [0, 0, 5], [0, 1, 1, 70, 200])]
+    return [Case(((int(o[-1]), d), o)) for o, d in zip(rows, (4, 1, 21), strict=True)]
+
+
+def _sum_infer(x: Spec, offsets: Spec) -> Spec:
+    if len(x.shape) != 2:
+        raise ShapeError(f"segment_sum: expected rows (n, d); got {x.shape}.")
+    return Spec((_offsets("segment_sum", offsets), x.shape[1]), x.dtype)
+
+
+@kernel(cl="segment.cl", samples=_sum_samples, infer=_sum_infer, launch=SEGMENT_SUM,
+        define=lambda x, offsets: constant(0, x.dtype, (offsets.shape[0] - 1, x.shape[1])))
+def _segment_sum(x: Array, offsets: Array) -> Array:
+    """y[k] = Σ x[i] over offsets[k] ≤ i < offsets[k + 1], for rows x[i]"""
+    rows = [np.add.reduce(x[s], 0, dtype=np.float64 if x.dtype.kind == "f" else None) for s in _pieces(len(x), offsets)]
+    return np.array(rows, x.dtype)
+
+
+@_segment_sum.defvjp
+def _(g: Tensor, y: Tensor, x: Tensor, offsets: Tensor) -> Cotangents:
+    piece = segment_spread(arange(n=offsets.shape[0] - 1, dtype="int32"), offsets, x.shape[0])
+    return gather(g, piece), None
+
+
 # --- what users call
+def segment_sum(x: TensorLike, offsets: TensorLike) -> Tensor:
+    """y[k] = Σ x[i] over piece k, offsets[k] ≤ i < offsets[k + 1]: x (n, …) -> (pieces, …); empty pieces are 0.
+
+    Sums run in the order of i: equal bits on every run. Raises ShapeError, DTypeError.
+    """
+    x, edges = as_tensor(x), as_tensor(offsets)
+    if not x.ndim:
+        raise ShapeError("segment_sum: expected x (n, ...); got a scalar.")
+    if x.dtype == "bool":
+        raise DTypeError("segment_sum: expected numbers; got bool; cast it to int32.")
+    count = _offsets("segment_sum", edges.spec)
+    if edges.value is not None and not varies(x.shape[0]):
+        _pieces(x.shape[0], edges.value)
+    rest = math.prod(x.shape[1:])
+    if rest == 1:
+        return reshape(segment_dot(reshape(x, (x.shape[0],)), ones(x.shape[:1], x.dtype), edges), (count, *x.shape[1:]))
+    return reshape(_segment_sum(reshape(x, (x.shape[0], rest)), cast(edges, "int32")), (count, *x.shape[1:]))
+
+
 def segment_dot(x: TensorLike, y: TensorLike, offsets: TensorLike) -> Tensor:
     """z[k] = Σ x[i] · y[i] over piece k. Deterministic. Raises ShapeError, DTypeError."""
     x, y = as_tensor(x), as_tensor(y)

@@ -25,6 +25,7 @@ import torch
 from files import said, write
 from rules import collect, source
 
+from clnet.core.function import FUNCTIONS
 from clnet.core.op import OPS
 from clnet.workbench.evidence import golden, registry
 from clnet.workbench.evidence.cases import cases
@@ -61,6 +62,8 @@ def attributes(subject: registry.Subject) -> list[dict[str, Any]]:
     """The attributes of a subject's examples, in their order."""
     if subject.name in OPS:
         return [case.attrs for case in cases(OPS[subject.name])]
+    if subject.name in FUNCTIONS:
+        return [case.attrs for case in FUNCTIONS[subject.name].samples()]
     if hasattr(subject.thing, "examples"):
         return [attrs for _, attrs in subject.thing.examples]
     return [next(g.example["attrs"] for g in registry.catalog.goals("op") if g.name == subject.name)]
@@ -69,7 +72,8 @@ def attributes(subject: registry.Subject) -> list[dict[str, Any]]:
 def kept(subject: registry.Subject) -> dict[str, Any]:
     """All arrays of a subject: the first generated examples, all that the op states itself, and MORE."""
     rule, found = RULES[subject.name], {}
-    stated = OPS[subject.name].samples if subject.name in OPS else hasattr(subject.thing, "examples")
+    stated = subject.name in FUNCTIONS or (
+        OPS[subject.name].samples if subject.name in OPS else hasattr(subject.thing, "examples"))
     pairs = list(zip(subject.examples(), attributes(subject), strict=True))
     for k, (e, attrs) in enumerate(pairs if stated else pairs[: golden.TRIED]):
         if sum(x.size for x in e.inputs) <= LARGEST:

@@ -33,6 +33,13 @@ def grid_sample(x: Any, grid: Any, padding: str, align_corners: bool) -> Any:
     return F.grid_sample(x, grid, "bilinear", padding, align_corners)
 
 
+def bilinear(x: Any, px: Any, py: Any, padding: str = "zeros") -> Any:
+    """Through coordinates of −1 … 1."""
+    grid = torch.stack([2 * px.flatten(1) / (x.shape[3] - 1) - 1, 2 * py.flatten(1) / (x.shape[2] - 1) - 1], -1)
+    y = F.grid_sample(x, grid[:, None], "bilinear", padding, True)
+    return y.reshape(*x.shape[:2], *px.shape[1:])
+
+
 def deform_conv(x: Any, offset: Any, mask: Any, weight: Any, stride: Any, low: Any, dilation: Any, size: Any) -> Any:
     """PyTorch's grid_sample tap by tap and offset group by offset group, then the product with the weight group by
     group.
@@ -57,6 +64,7 @@ def deform_conv(x: Any, offset: Any, mask: Any, weight: Any, stride: Any, low: A
 
 
 RULES = {
+    "bilinear": bilinear,
     "resample": resample, "resample_adjoint": resample_adjoint, "affine_grid": affine_grid, "grid_sample": grid_sample,
     "deform_conv": deform_conv,
     "pixel_shuffle": lambda x, factor: F.pixel_shuffle(x, factor),

@@ -50,7 +50,13 @@ def slope(f: Callable[[Any], Any]) -> Callable[..., Any]:
     return rule
 
 
+def squash(x: Any) -> Any:
+    n = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return n**2 / (1 + n**2) * x / torch.sqrt(n**2 + 1e-8)
+
+
 RULES = {
+    "squash": squash,
     **{n: getattr(torch, TORCH.get(n, n)) for n in SAME},
     "arctan": torch.arctan, "floordiv": lambda x, y: torch.floor_divide(x.detach(), y.detach()), "mod": torch.remainder,
     "softplus": F.softplus,

@@ -105,13 +105,25 @@ def prod_gradient(g: Any, x: Any, axes: Any) -> Any:
     return g * np.transpose(others.reshape([x.shape[a] for a in (*kept, *axes)]), order)
 
 
+def damped(init: Any, xs: Any, step: Any, reverse: bool = False) -> Any:
+    """The state that halves and takes x, unrolled: sums of x by powers of 1/2."""
+    xs = xs.flip(0) if reverse else xs
+    states = [init / 2**t + sum(xs[j] / 2 ** (t - 1 - j) for j in range(t)) for t in range(len(xs) + 1)]
+    squares = torch.stack([s * s for s in states[:-1]])
+    return states[-1], squares.flip(0) if reverse else squares
+
+
 RULES = {
     "prod_gradient": prod_gradient,
     "sum": lambda x, axes: torch.sum(x, tuple(axes), keepdim=True), "max": _single(lambda x, a: torch.max(x, a).values),
     "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax),
     "argmin": _single(torch.argmin),
     "logsumexp": lambda x, axes: torch.logsumexp(x, tuple(axes)), "mean": lambda x, axes: torch.mean(x, tuple(axes)),
-    "var": lambda x, axes: torch.var(x, tuple(axes), correction=0), "matmul": torch.matmul, "linear": F.linear,
+    "var": lambda x, axes: torch.var(x, tuple(axes), correction=0),
+    "std": lambda x, axes, keepdims=False, ddof=0: torch.std(x, axes, correction=ddof, keepdim=keepdims),
+    "log_variance": lambda x, axis: torch.log(torch.var(x, axis, correction=0) + 1e-8),
+    "norm": lambda x: torch.linalg.vector_norm(x), "any": lambda x, axes: torch.any(x, axes),
+    "all": lambda x, axes: torch.all(x, axes), "scan": damped, "matmul": torch.matmul, "linear": F.linear,
     "softmax": lambda x, axis: F.softmax(x, axis), "log_softmax": lambda x, axis: F.log_softmax(x, axis),
     "softmax_gradient": lambda g, y, axis: aten._softmax_backward_data(g, y, axis, torch.float64),
     "log_softmax_gradient": lambda g, y, axis: aten._log_softmax_backward_data(g, y, axis, torch.float64),
@@ -138,6 +150,9 @@ def draw(*shape: int) -> Any:
 TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
 MORE = {
     **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
+    "norm": [More([np.array([[3e25, -4e25], [0, 0]], np.float32)], slopes=False), More([np.zeros((2, 2), np.float32)])],
+    "any": [More([np.array([[0, 0], [0, -1], [2, 3]], np.float32)], dict(axes=1))],
+    "all": [More([np.array([[0, 0], [0, -1], [2, 3]], np.float32)], dict(axes=1))],
     "prod": [More([np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],
     "prod_gradient": [More([np.float32([[1], [-2], [0.5]]),
                             np.array([[2, -3, 0.5], [0, 4, -1], [0, 0, 3]], np.float32)], dict(axes=(1,)))],

@@ -1,13 +1,13 @@
-"""Sums over consecutive pieces of a vector, and their adjoint (segment.cl)."""
+"""Sums over consecutive pieces of a vector or of rows, and their adjoint (segment.cl)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.size import typical
 from ...core.spec import np_dtype
-from ..grid import PER_CORE, item_count, up, vector_lanes
+from ..grid import PER_CORE, fitting, item_count, up, vector_lanes
 from ..operand import Operand
 from ..stage import Stage
 from ..variant import Answer, Offer, Refusal, variant
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 CHUNK = {"cpu": 1 << 14, "gpu": 1 << 12}  # [elements] that one work-item (work-group) sums
 GROUP = 256
 SPREAD_WORTH = 4096  # [elements] that are worth a work-item of a CPU
-FREE = frozenset(("N", "S", "SHARES", "PER"))
+SUM_WORTH = 8192  # [elements] the same of rows that are summed
+FREE = frozenset(("N", "S", "SHARES", "PER", "ROWS", "WIDTH"))
 
 
 class Pieces(NamedTuple):
-    """A vector of n elements in so many pieces."""
+    """A vector of n elements, or n rows of `width`, in so many pieces."""
 
     n: int
     pieces: int
     dtype: str
+    width: int = 1
 
 
 def dot_problem(operands: Sequence[Operand]) -> Pieces | Refusal:
@@ -34,6 +36,14 @@ def dot_problem(operands: Sequence[Operand]) -> Pieces | Refusal:
     if x.dtype != y.dtype or offsets.dtype != "int32":
         return Refusal("vectors of two dtypes, or offsets that are not int32")
     return Pieces(x.shape[0], offsets.shape[0] - 1, x.dtype) if x.shape[0] else Refusal("no elements")
+
+
+def sum_problem(operands: Sequence[Operand]) -> Pieces | Refusal:
+    x, offsets = operands
+    if offsets.dtype != "int32":
+        return Refusal("offsets that are not int32")
+    (n, width), pieces = x.shape, offsets.shape[0] - 1
+    return Pieces(n, pieces, x.dtype, width) if n and width else Refusal("no elements")
 
 
 def spread_problem(operands: Sequence[Operand], *, size: int) -> Pieces | Refusal:
@@ -78,6 +88,25 @@ def _spread_stage(p: Pieces, device: Device) -> Stage:
     chunk = -(-p.n // item_count(device, p.n, p.n, SPREAD_WORTH) // lanes) * lanes
     return Stage("spread", dict(defines, CHUNK=chunk), (-(-p.n // chunk),), (1,), domain=(p.n,), lanes=lanes,
                  free=FREE | {"CHUNK"})
+
+
+@variant("segment_sum", cl="segment.cl", serves="all devices: pieces are dealt out by their rows")
+def summed(p: Pieces, device: Device) -> Answer:
+    return Offer(lambda: [_sum_stage(p, device)])
+
+
+def _sum_stage(p: Pieces, device: Device) -> Stage:
+    defines: dict[str, Any] = dict(N=p.n, S=p.pieces, ROWS=p.pieces, WIDTH=p.width, STAGE="SUM")
+    domain = (p.pieces, p.width)
+    if device.is_gpu:
+        return Stage("sum_rows", dict(defines, GROUP=GROUP), (up(p.pieces * p.width, GROUP),), (GROUP,), domain=domain,
+                     free=FREE)
+    lanes = fitting(_lanes(p, device), typical(p.width))
+    items = item_count(device, p.pieces, (p.n + p.pieces) * p.width, SUM_WORTH)
+    columns = max(1, min(typical(p.width) // (16 * lanes), device.compute_units * PER_CORE // items))
+    chunk = up(-(-p.width // columns), lanes)
+    return Stage("sum_rows", dict(defines, ITEMS=items, CHUNK=chunk), (items, -(-p.width // chunk)), (1, 1),
+                 domain=domain, lanes=lanes, free=FREE | {"CHUNK"})
 
 
 def _lanes(p: Pieces, device: Device) -> int:

@@ -16,7 +16,8 @@ import numpy as np
 
 from ... import init
 from ... import ops as F
-from ...core.op import OPS, Case, Op
+from ...core.function import FUNCTIONS
+from ...core.op import OPS, Case, Op, Samples
 from ...core.state import Parameter, capture
 from ...core.tensor import as_tensor, tensor
 from ...facade import OPERATIONS
@@ -122,7 +123,9 @@ def _ops() -> list[Subject]:
     functions = [g for g in catalog.goals("op") if g.example and g.name not in known
                  and callable(getattr(F, g.name, None))]
     known |= {g.name for g in functions}
-    return [*declared, *(_function_subject(g) for g in functions),
+    others = sorted(FUNCTIONS.keys() - known)
+    known |= set(others)
+    return [*declared, *(_goal_subject(g) for g in functions), *map(_function_subject, others),
             *(_operation_subject(o) for name, o in OPERATIONS.items() if name not in known)]
 
 
@@ -138,18 +141,45 @@ def _call(op: Op, case: Case) -> Callable[..., Any]:
     return lambda *tensors: op(*tensors, **case.attrs)
 
 
-def _function_subject(goal: catalog.Goal) -> Subject:
-    function = getattr(F, goal.name)
+def _goal_subject(goal: catalog.Goal) -> Subject:
+    """A function whose example the catalogue states."""
+    attrs = {k: tuple(v) if isinstance(v, list) else v for k, v in goal.example["attrs"].items()}
+    wanted = [np.asarray(a["values"], a["dtype"]) if isinstance(a, dict) else tuple(a) for a in goal.example["args"]]
+    return _called(goal.name, goal.family, goal.spec_name, lambda: [Case(tuple(wanted), attrs)])
+
+
+def _function_subject(name: str) -> Subject:
+    """One that states its own (core.function)."""
+    declared = FUNCTIONS[name]
+    return _called(name, declared.family, ", ".join(catalog.spec_names("op", name)), declared.samples)
+
+
+def _called(name: str, family: str, spec_name: str, samples: Samples) -> Subject:
+    function = getattr(F, name)
 
     def examples() -> list[Example]:
-        attrs = {k: tuple(v) if isinstance(v, list) else v for k, v in goal.example["attrs"].items()}
-        wanted = [np.asarray(a["values"], a["dtype"]) if isinstance(a, dict) else tuple(a)
-                  for a in goal.example["args"]]
-        inputs = draw(wanted, goal.name)
-        return [Example(lambda *tensors: function(*tensors, **attrs), inputs,
-                        list(inspect.signature(function).parameters)[: len(inputs)])]
+        return [Example(_filled(function, case.attrs), draw(case.args, name if k == 0 else f"{name}.{k}"),
+                        [n for n in inspect.signature(function).parameters if n not in case.attrs])
+                for k, case in enumerate(samples())]
 
-    return Subject("op", goal.name, function, goal.family, goal.spec_name, examples)
+    return Subject("op", name, function, family, spec_name, examples)
+
+
+def _filled(function: Callable[..., Any], attrs: dict[str, Any]) -> Callable[..., Any]:
+    """The function of the arguments that `attrs` leaves, in their order."""
+    def call(*tensors: Any) -> Any:
+        left, named = list(tensors), dict(attrs)
+        given: list[Any] = []
+        for p in inspect.signature(function).parameters.values():
+            if p.kind is p.VAR_POSITIONAL:
+                given, left = [*given, *left], []
+            elif p.kind is p.POSITIONAL_OR_KEYWORD and (p.name in named or left):
+                given.append(named.pop(p.name) if p.name in named else left.pop(0))
+            elif left or p.kind is p.KEYWORD_ONLY:
+                break
+        return function(*given, *left, **named)
+
+    return call
 
 
 def _operation_subject(operation: Operation[..., Any] | Backward) -> Subject:
