@@ -42,6 +42,13 @@ def vision(name: str) -> Any:
     return importlib.import_module(f"torchvision.{name}")
 
 
+def geometric(name: str) -> Any:
+    """A module of PyTorch Geometric, which only the rules that it speaks for need."""
+    version = importlib.import_module("torch_geometric").__version__
+    VERSIONS["torch_geometric"] = version.split("+")[0]
+    return importlib.import_module(f"torch_geometric.{name}")
+
+
 def source(rule: Callable[..., Any]) -> np.ndarray[Any, Any]:
     """The library that a rule speaks for, with its version."""
     name = getattr(rule, "source", "torch")
