@@ -15,11 +15,16 @@ import numpy as np
 from ..errors import DataError
 from ..names import guide as _guide
 from .batches import Batches
+from .graph import Graph
+from .graphs import Graphs, Neighbours
 from .packed import PackedSequences
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
 
-__all__ = ["Batches", "Dataset", "PackedSequences", "Sequences", "from_arrays", "load", "read_idx", "read_npz"]
+__all__ = [
+    "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "from_arrays", "load",
+    "read_idx", "read_npz",
+]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 LARGEST = 8 << 30  # [bytes] of one array: a header that claims more is not believed
