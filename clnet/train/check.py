@@ -141,7 +141,7 @@ def _of_rows(model: Layer, data: Sequences) -> list[int | None]:
     """The same of packed sequences: 0 where an output has a row for every step, None where it has one a sequence."""
     count, steps, total = data.shape_of(np.arange(len(data)))
     a, b = (_outputs(model, data, data.specs(count, steps, rows), count) for rows in (total, total + 1))
-    return [0 if x.shape != y.shape else None for x, y in zip(a, b, strict=True)]
+    return [0 if x.shape != y.shape and data.apart else None for x, y in zip(a, b, strict=True)]
 
 
 def _time_axis(a: tuple[int, ...], b: tuple[int, ...], steps: int, other: int) -> int | None:

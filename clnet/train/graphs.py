@@ -206,7 +206,7 @@ class Neighbours(Graphs):
     Paper: Hamilton et al. 2017, arXiv:1706.02216.
     """
 
-    unit = "node"
+    unit, apart = "node", False
 
     def __init__(self, graph: Graph, y: Any = None, *, mask: Any = None, sizes: Sequence[int] = (10, 10),
                  seed: int = 0, inputs: Sequence[str] | None = None, ignore: int = -100,
@@ -259,7 +259,7 @@ class Neighbours(Graphs):
         return len(self.nodes)
 
     def parted(self, output: Array, part: Array, axis: int | None) -> Any:
-        return output[: len(part)] if axis is None else list(output[: len(part)])
+        return output[: len(part)]
 
     def rows(self, index: Index) -> Batch:
         seeds = np.atleast_1d(self.nodes[index])

@@ -27,6 +27,7 @@ class Samples(ABC):
     columns   names of the features of each input, from the frames that they came in
     labelled  whether there are targets
     packed    whether a batch has the steps of sequences one after another, with nothing that fills them up
+    apart     whether what a model gives for steps of packed samples is wanted step by step; else for the first of each
     ignore    the label of steps that do not count, where targets are one per step; None elsewhere
     """
 
@@ -36,6 +37,7 @@ class Samples(ABC):
     labelled: bool = True
     ignore: int | None = None
     packed: bool = False
+    apart: bool = True
 
     @abstractmethod
     def __len__(self) -> int: ...
