@@ -91,6 +91,13 @@ class Edges(NamedTuple):
         flat = _gather(reshape(values, (1, values.shape[0], -1)), self.order, fill="zero")
         return reshape(flat, values.shape)
 
+    def of_kinds(self, kind: Tensor, count: int) -> Edges:
+        """The same, each from a node (source, kind) of source · count + kind; those of a kind that is none are out."""
+        there = bit_and(bit_and(kind >= 0, kind < count), self.source < self.nodes)
+        source, rows = where(there, self.source * count + kind, self.nodes * count), self.nodes * count
+        back = _edge_order(source, rows=rows)
+        return self._replace(source=source, back=back, out=_edge_offsets(_taken(source, back), rows=rows))
+
 
 def _rows_of(given: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """(source, target), `count` for both where either is no number of a node."""
@@ -141,7 +148,7 @@ def neighbour_sum(x: Tensor, edges: Edges, w: Tensor | None = None, reverse: boo
     heads = x.shape[1:2] if x.ndim == 3 else (1,)
     weights = ones((edges.size, *heads), x.dtype) if w is None else reshape(w, (edges.size, *heads))
     y = _edge_sum(cast(weights, x.dtype), reshape(x, (x.shape[0], *heads, x.shape[-1])), *edges.ends, reverse=reverse)
-    return reshape(y, x.shape)
+    return reshape(y, (y.shape[0], *x.shape[1:]))
 
 
 def edge_dot(g: Tensor, x: Tensor, edges: Edges) -> Tensor:

@@ -127,13 +127,68 @@ def readout(c: Any, x: Any, p: Any) -> Any:
     if c.pooling:
         at = offsets[0] if offsets else torch.tensor([0, len(x)])
         batch = torch.repeat_interleave(torch.arange(len(at) - 1), at.diff())
-        aggregation = {"sum": "SumAggregation", "mean": "MeanAggregation", "max": "MaxAggregation"}[c.pooling]
-        x = getattr(geometric("nn.aggr"), aggregation)()(x, batch, dim_size=len(at) - 1)
+        x = _aggregate(x, batch, len(at) - 1, c.pooling)
     return ACT[c.activation](F.linear(x, p["weight"], p.get("bias")))
+
+
+def _aggregate(m: Any, target: Any, nodes: int, name: str) -> Any:
+    aggregation = {"sum": "SumAggregation", "mean": "MeanAggregation", "max": "MaxAggregation"}[name]
+    return getattr(geometric("nn.aggr"), aggregation)()(m, target, dim_size=nodes)
+
+
+@by("torch_geometric")
+def message_passing(c: Any, x: Any, p: Any) -> Any:
+    x, (source, target), *features = x
+    m = F.linear(torch.cat([x[source], x[target], *features], -1), p["w1"], p["b1"]).relu()
+    order = torch.argsort(target, stable=True)  # as its aggregations want
+    a = _aggregate(F.linear(m, p["w2"], p["b2"])[order], target[order], len(x), c.aggregator)
+    h = F.linear(x, p["w_in"]) if "w_in" in p else x
+    cell = torch.nn.GRUCell(a.shape[1], c.out_features).double()
+    weights = {"weight_ih": p["w_ih"], "weight_hh": p["w_hh"], "bias_ih": p["b_ih"], "bias_hh": p["b_hh"]}
+    return ACT[c.activation](torch.func.functional_call(cell, weights, (a, h)))
+
+
+@by("torch_geometric")
+def edge_conditioned(c: Any, x: Any, p: Any) -> Any:
+    net = torch.nn.Sequential(torch.nn.Linear(c.edge_features, c.hidden_features), torch.nn.ReLU(),
+                              torch.nn.Linear(c.hidden_features, c.in_features * c.out_features))
+    arguments = dict(in_channels=c.in_features, out_channels=c.out_features, nn=net, aggr=c.aggregator,
+                     root_weight=c.root_weight, bias=c.use_bias)
+    weights = {"nn.0.weight": p["w1"], "nn.0.bias": p["b1"], "nn.2.weight": p["w2"], "nn.2.bias": p["b2"],
+               "lin.weight": p.get("w_root"), "bias": p.get("bias")}
+    return ACT[c.activation](_call("NNConv", arguments, weights, *x))
+
+
+@by("torch_geometric")
+def principal(c: Any, x: Any, p: Any) -> Any:
+    """δ of PNAConv comes from a histogram of degrees: it is set afterwards."""
+    x, edges, *features = x
+    if features:
+        return None  # there they go through one more map
+    conv = geometric("nn").PNAConv(c.in_features, c.out_features, list(c.aggregators), list(c.scalers),
+                                   deg=torch.tensor([1, 1])).double()
+    conv.aggr_module.avg_deg_log = torch.tensor(c.avg_log_degree).double()
+    weights = {f"{theirs}.{kind}": p[f"{letter}_{ours}"] for theirs, ours in
+               (("pre_nns.0.0", "pre"), ("post_nns.0.0", "post"), ("lin", "lin"))
+               for kind, letter in (("weight", "w"), ("bias", "b"))}
+    assert weights.keys() == {n for n, _ in conv.named_parameters() if "aggr_module" not in n}
+    return ACT[c.activation](torch.func.functional_call(conv, weights, (x, edges)))
+
+
+@by("torch_geometric")
+def heterogeneous(c: Any, x: Any, p: Any) -> Any:
+    x, edges, kinds, *nodes = x
+    arguments = dict(in_channels=c.in_features, out_channels=c.out_features, num_relations=c.num_relations,
+                     num_bases=c.num_bases, root_weight=False, bias=False, aggr="mean")
+    y = _call("RGCNConv", arguments, {"weight": p["weight"], "comp": p.get("comp")}, x, edges, kinds)
+    kind = nodes[0] if nodes else torch.zeros(len(x), dtype=torch.long)
+    own = torch.einsum("vi,vio->vo", x, p["w_self"][kind]) + p["bias"][kind]  # one of each kind
+    return ACT[c.activation](y + own)
 
 
 RULES = {
     "GraphConvolution": graph_convolution, "GraphAttention": graph_attention, "GraphSAGE": graph_sage,
     "GraphIsomorphism": graph_isomorphism, "GraphTransformer": graph_transformer, "DirectionalGraphConv": directional,
-    "Readout": readout,
+    "Readout": readout, "MessagePassing": message_passing, "EdgeConditionedConv": edge_conditioned, "PNA": principal,
+    "HeterogeneousGraphConv": heterogeneous,
 }

@@ -54,7 +54,7 @@ NOTHING = Refusal("no edges or no nodes")
 
 
 def sum_problem(operands: Sequence[Operand], *, reverse: bool) -> Sums | Refusal:
-    w, x, at = operands[0], operands[1], operands[5]
+    w, x, at = operands[0], operands[1], operands[6 if reverse else 5]
     if w.dtype != x.dtype:
         return Refusal("weights and values of two dtypes")
     rows, (columns, heads, width) = at.shape[0] - 1, x.shape
@@ -64,7 +64,7 @@ def sum_problem(operands: Sequence[Operand], *, reverse: bool) -> Sums | Refusal
 
 def edge_problem(stage: str, operands: Sequence[Operand], *, reverse: bool) -> Sums | Refusal:
     """Of values at the edges."""
-    (edges, width), rows = operands[0].shape, operands[4].shape[0] - 1
+    (edges, width), rows = operands[0].shape, operands[5 if reverse else 4].shape[0] - 1
     return Sums(stage, reverse, rows, edges, edges, 1, width, operands[0].dtype) if edges and rows else NOTHING
 
 
