@@ -26,6 +26,7 @@ from .geometry import HyperbolicLinear, OctonionLinear
 from .graph import DirectionalGraphConv, GraphConvolution, GraphIsomorphism, GraphSAGE, Readout
 from .graph_attention import GraphAttention, GraphTransformer
 from .graph_messages import PNA, EdgeConditionedConv, HeterogeneousGraphConv, MessagePassing
+from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
 from .recurrent import GRU, LSTM, RNN, Bidirectional
@@ -62,17 +63,18 @@ __all__ = [
     "GRU", "LSTM", "PNA", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d",
     "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d",
     "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention", "DecoderBlock", "DeformConv2d",
-    "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DilatedConv2d", "DirectionalGraphConv",
-    "Dropout", "EdgeConditionedConv", "Embedding", "Expert", "FeedForward", "Flatten", "GatedLinearUnit",
-    "GaussianNoise", "GeGLU", "GlobalPool", "GraphAttention", "GraphConvolution", "GraphIsomorphism", "GraphSAGE",
-    "GraphTransformer", "GroupNorm", "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway", "HyperbolicLinear",
-    "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance",
-    "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MessagePassing", "MixtureOfExperts", "MultiHeadAttention", "Multiply",
-    "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm",
-    "RRDBNet", "ReGLU", "Readout", "RepConv2d", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
-    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm", "Split", "SpyNet",
-    "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
-    "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
+    "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DiffusionConv", "DilatedConv2d",
+    "DirectionalGraphConv", "Dropout", "EdgeConditionedConv", "Embedding", "Expert", "FeedForward", "Flatten",
+    "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GraphAttention", "GraphConvolution", "GraphIsomorphism",
+    "GraphSAGE", "GraphTransformer", "GroupNorm", "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway",
+    "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
+    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MeshEdgeConv", "MessagePassing",
+    "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding",
+    "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "RepConv2d", "Reshape",
+    "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear",
+    "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
+    "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
+    "Upsample2d", "Upsample3d", "no_tape",
 ]
 
 _guide(__name__)
