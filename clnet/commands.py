@@ -188,16 +188,15 @@ def _warm(args: Namespace) -> int:
 
 
 def _cache(args: Namespace) -> int:
-    from .engine.device.folders import cache_root
-    from .engine.device.program_files import Store
     from .show import plural
-    from .workbench.doctor import cache_line
+    from .workbench.doctor import cache_lines, stores
 
-    store = Store(cache_root() / "programs")
     if args.action == "clear":
-        print(f"{plural(store.clear(), 'compiled program')} deleted from {store.folder}")
+        for what, store in stores().items():
+            print(f"{plural(store.clear(), what)} deleted from {store.folder}")
     else:
-        print(f"{cache_line(store)}\n`clnet cache clear` deletes them; they are compiled again when they are needed.")
+        print("\n".join(cache_lines()))
+        print("`clnet cache clear` deletes them; they are made again when they are needed.")
     return 0
 
 

@@ -11,6 +11,8 @@ import pytest
 from clnet.engine import on
 from clnet.engine.device.devices import devices
 
+# What a test plans is planned by what the test says, not read from another's file.
+os.environ.setdefault("CLNET_KEEP_PLANS", "0")
 HOST_ONLY = os.environ.get("CLNET_DEVICE", "").strip() == "numpy"
 FOUND = [d.key for d in devices() if not d.is_host and not d.is_simulator]
 ROWS = {"op", "cls", "subject", "recipe", "rule"}  # parameters that go through all that is registered

@@ -80,6 +80,7 @@ class Op:
     rule: Rule = ""
     # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
     spreads: tuple[str, ...] = ()
+    builtin: bool = field(default=False, init=False)  # whether it is clnet's own
     kind: ClassVar[str] = "op"
     # (op, operands, attributes) -> what a call makes, and the same on tensors without the rules of mixed precision:
     # `core.tensor`, which stands above, fills them in.
@@ -95,6 +96,7 @@ class Op:
         if self.name in OPS:
             raise TypeError(f"op {self.name!r} is already declared")
         OPS[self.name] = self
+        self.builtin = _importing()
 
     def __call__(self, *inputs: TensorLike, **attrs: Any) -> Tensor:
         return self.record(inputs, attrs)
@@ -216,6 +218,14 @@ class Composite(Kernel):
         """Attaches the vector-Jacobian product, in place of the formula's."""
         self.given = True
         return super().defvjp(fn)
+
+
+def _importing() -> bool:
+    """Whether a module of this package declares an op as it is imported, and nobody else calls."""
+    frame, ours = inspect.currentframe(), __name__.partition(".")[0]
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == ours:
+        frame = frame.f_back
+    return frame is None or frame.f_globals.get("__name__", "").startswith("importlib")
 
 
 def family() -> str:

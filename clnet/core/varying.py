@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from .polynomial import Monomial, Number, total
 from .size import COMPUTED, SIGNS, Coincidence, Size
+from .straight import Straight
 
 LEAST: Final = 2  # a varying axis has at least so many: 0 and 1 mean other things to shapes
 # Where classes of sizes end. A plan serves one class of each axis; a larger size than the last is typically BEYOND.
@@ -26,9 +27,11 @@ class Varying:
         self._of: dict[Any, Any] = {}
         self._made: dict[tuple[str, int, type, int], Any] = {}  # sums and products: a plan makes the same over and over
         self._atom_numbers: dict[Any, int] = {}
+        self._read: dict[int, None] = {}  # numbers of the sizes that every shape asks for
+        self._all: Straight | None = None  # what computes them
         self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
         ends = [next((bound for bound in CLASSES if n <= bound), BEYOND) for n in self.axes]
-        self.typical, self.bounded = Numbers(self, ends), BEYOND not in ends
+        self.typical, self.bounded = Numbers(self, ends, {}), BEYOND not in ends
         self.now, self.ranges = tuple(values), [RANGES[end] for end in ends]
 
     def _atom(self, kind: str, a: Any, b: Any, value: Number, low: float) -> int:
@@ -92,25 +95,41 @@ class Varying:
         return _described(key), _described(tuple(self.atoms)), tuple(self.ranges)
 
     # --- for another shape
+    def expect(self, sizes: Iterable[Any]) -> None:
+        """Every shape will ask for these, and for what was noted: they are computed at once then, not one by one."""
+        self._read |= dict.fromkeys(s.number for s in sizes if isinstance(s, Size))
+        self._read |= dict.fromkeys(n for _, n in self.conditions)
+        self._all = Straight([self.sizes[n].terms for n in self._read], self.atoms)
+
     def at(self, axes: Sequence[int]) -> Numbers:
         """What gives the numbers of sizes for these values of the axes."""
-        return Numbers(self, axes)
+        try:
+            known = {} if self._all is None else dict(zip(self._read, self._all(axes), strict=True))
+        except ZeroDivisionError:  # in a size that only shapes ask for of which other things hold
+            known = {}
+        return Numbers(self, axes, known)
+
+    def serving(self, axes: Sequence[int]) -> Numbers | None:
+        """The same, where all that was noted comes out the same; else None."""
+        if min(axes) < LEAST:
+            return None
+        numbers = self.at(axes)
+        noted = self.conditions.items()
+        alike = all(SIGNS[kind](numbers(self.sizes[n])) is held for (kind, n), held in noted)
+        return numbers if alike else None
 
     def serves(self, axes: Sequence[int]) -> bool:
         """Whether all that was noted comes out the same."""
-        if min(axes) < LEAST:
-            return False
-        numbers = self.at(axes)
-        return all(SIGNS[kind](numbers(self.sizes[n])) is held for (kind, n), held in self.conditions.items())
+        return self.serving(axes) is not None
 
 
 class Numbers:
     """Sizes -> their numbers for one shape; everything else as it is."""
 
-    def __init__(self, varying: Varying, axes: Sequence[int]) -> None:
+    def __init__(self, varying: Varying, axes: Sequence[int], known: dict[int, Number]) -> None:
         self._atoms: dict[int, Number] = dict(enumerate(axes))
         self._kinds = varying.atoms
-        self._sizes: dict[int, Number] = {}
+        self._sizes = known
 
     def __call__(self, size: Any) -> Any:
         if not isinstance(size, Size):

@@ -17,7 +17,7 @@ from ..errors import ConfigError, NoDeviceError
 from ..kernels.variant import Choice
 from ..names import guide as _guide
 from ..show import Shown, Table, count, duration, plural, size
-from . import _engines, current
+from . import _engines, current, plan_files
 from .compile.graph import build
 from .compile.listing import Listing, ProgramText
 from .compile.node import Graph, Leaf
@@ -87,6 +87,8 @@ class _Cache(Shown):
         for engine in _engines.values():
             engine.plans.clear()
             engine.programs.clear(disk)
+            if disk:
+                plan_files.store().clear()
             engine.pool.trim()
 
     def counters(self) -> Counters:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from .device.faults import translated
 from .device.kernel import give, kernel_of
 from .device.memory import Block, Pool
 from .device.programs import ProgramCache
+from .plan_files import PlanFiles
 
 PLANS = 128  # plans kept per engine, with their kernels
 QUIET = "-w"  # PoCL prints a count of warnings for every build
@@ -92,14 +94,11 @@ class BoundPlan:
         """
         moved = False
         for kernel, old, new in zip(self.kernels, self.plan.launches, plan.launches, strict=True):
-            if kernel is None or old is new:
-                continue
-            for k, ((kind, before), (_, value)) in enumerate(zip(old.args, new.args, strict=True)):
-                if kind == "value":
-                    if before != value:
-                        give(kernel, k, value)
-                elif before != value:
-                    moved = True
+            for k in new.differing(old) if kernel is not None else ():
+                (kind, before), (_, value) = old.args[k], new.args[k]
+                if before != value and kind == "value":
+                    give(kernel, k, value)
+                moved = moved or (before != value and kind != "value")
         if moved:
             self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, plan.launches, strict=True)
                               if kernel is not None
@@ -156,6 +155,7 @@ class OpenCLEngine:
         right = ("-cl-fp32-correctly-rounded-divide-sqrt",) if device.is_gpu and _rounds_division(device) else ()
         plain = ("-DPLAIN_LOADS",) if device.known.plain_loads else ()
         self.options = (QUIET, *plain, *right)
+        self.plan_files = PlanFiles(device, self.options)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
         self.profile: list[Any] | None = None
@@ -251,15 +251,26 @@ class OpenCLEngine:
         now = varying.now if varying is not None else ()
         found = next((f for f in known if not isinstance(f[0], SizedPlan) or f[0].serves(now)), None)
         if found is None:
-            graph = graphs.build(roots, self.known, self.device, first)
-            others = [places[id(t)] for t in graph.leaves[len(first) :]]
-            graph.leaves = []  # values of these, which the plan would keep on the device
-            found = (compiled(graph, self.device, into) if varying is None
-                     else SizedPlan(graph, self.device, into, varying)), others
+            kept = self.plan_files.key(key) if varying is None else None
+            found = self.plan_files.read(kept) or self._planned(roots, first, into, varying, places, kept)
             with self._lock:
                 self.remember(key, [*known, found])
         plan, others = found
         return plan, [*first, *(leaves[k] for k in others)]
+
+    def _planned(self, roots: Sequence[Tensor], first: Sequence[Tensor], into: Mapping[int, int],
+                 varying: Varying | None, places: Mapping[int, int], kept: str | None,
+                 ) -> tuple[Plan | SizedPlan, list[int]]:
+        """The plan of a step that is like none before, and the places of the leaves that it takes beside the first."""
+        start = time.perf_counter()
+        graph = graphs.build(roots, self.known, self.device, first)
+        others = [places[id(t)] for t in graph.leaves[len(first) :]]
+        graph.leaves = []  # values of these, which the plan would keep on the device
+        if varying is not None:
+            return SizedPlan(graph, self.device, into, varying), others
+        plan = compiled(graph, self.device, into)
+        self.plan_files.write(kept, plan, others, time.perf_counter() - start)
+        return plan, others
 
     def remember(self, key: Any, plan: Any) -> None:
         self.plans[key] = plan

@@ -101,8 +101,7 @@ class Recorded(Shown):
             self._forget()
         if len(self._seats.free) > SPARE:
             self._clear()
-        mode = id(engine), current_precision(), stored_dtype(), getattr(self.fn, "training", None)
-        key = mode, specs, self._seats.mine()
+        key = self._mode(engine), specs, self._seats.mine()
         found = self.replays.get(key)
         if found is None:
             started, now = time.perf_counter(), self.structure
@@ -115,6 +114,14 @@ class Recorded(Shown):
                     self.replays.popitem(last=False)
             _spent.seconds += time.perf_counter() - started
         return found
+
+    def _mode(self, engine: Engine) -> Any:
+        """What counts beside the inputs when fn is recorded."""
+        return id(engine), current_precision(), stored_dtype(), getattr(self.fn, "training", None)
+
+    def knows(self, specs: tuple[Spec, ...]) -> bool:
+        """Whether what was recorded serves inputs of these specs, so that fn takes them."""
+        return self.structure == structure() and self._known(self._mode(current()), specs) is not None
 
     def _forget(self) -> None:
         """What was recorded holds no longer."""

@@ -170,9 +170,11 @@ class Recording:
         """Whether inputs of these specs are among those that it was planned for, with others."""
         if self.varies is None or not isinstance(self._plan, SizedPlan):
             return False
-        axes = self.varies.values(specs)
+        axes, mine = self.varies.values(specs), self._varying
+        if axes is None or mine is None or not self._plan.serves(axes):
+            return False
         # The plan may be that of an equal step, which decided something else before it was recorded.
-        return axes is not None and self._varying is not None and self._varying.serves(axes) and self._plan.serves(axes)
+        return mine is self._plan.varying or mine.serves(axes)
 
     def plan(self, specs: tuple[Spec, ...]) -> Plan:
         """The plan for inputs of these specs."""

@@ -140,6 +140,11 @@ def keep(device: Any, entry: tuple[str, str], numbers: Numbers, made: str, path:
     return path
 
 
+def trying() -> bool:
+    """Whether numbers serve just now that are in no table."""
+    return bool(_tried)
+
+
 @contextlib.contextmanager
 def overriding(entry: tuple[str, str], numbers: Numbers) -> Iterator[None]:
     """Inside, these numbers serve (op, shape class) before all others. Plans made before know nothing of it."""

@@ -16,7 +16,7 @@ from ..core.precision import current_precision, stored_dtype
 from ..core.spec import Spec, dtype_name, is_float
 from ..core.state import structure
 from ..core.tensor import tensor
-from ..engine.record import alone, infer
+from ..engine.record import Recorded, alone, infer
 from ..errors import ClnetError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.reading import CLASSES, named, reading
@@ -39,12 +39,15 @@ class Tried:
         self._known: OrderedDict[Any, None] = OrderedDict()
         self._lock = threading.Lock()  # a model is built once
 
-    def __call__(self, data: Samples) -> None:
-        """Raises what check_inputs raises."""
-        kind = (structure(), current_precision(), stored_dtype(), *((a.shape[1:], a.dtype) for a in data.inputs()))
+    def __call__(self, data: Samples, recorded: Recorded, size: int) -> None:
+        """Raises what check_inputs raises. Of batches of this size that `recorded` knows the model needs no question.
+        """
+        rows = [Spec((size, *a.shape[1:]), dtype_name(a.dtype)) for a in data.inputs()]
+        kind = (structure(), current_precision(), stored_dtype(), *((s.shape[1:], s.dtype) for s in rows))
         if kind not in self._known:
             with self._lock:
-                self.again(data)
+                if not recorded.knows(tuple(rows)):
+                    self.again(data)
                 self._known[kind] = None
                 while len(self._known) > KINDS:
                     self._known.popitem(last=False)

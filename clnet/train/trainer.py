@@ -228,9 +228,9 @@ class Trainer:
 
     def _of_arrays(self, data: Samples, batch_size: int, tokens: int | None) -> tuple[np.ndarray[Any, Any], ...]:
         """The outputs for samples of one shape."""
-        self._tried(data)
         usual = tokens is None and type(batch_size) is int and batch_size > 0
         size = even(len(data), batch_size) if usual else _in_order(data, batch_size, tokens).room(1)
+        self._tried(data, self.steps.forward, size)
         pieces = [self._of_batch(data, slice(k, k + size), size) for k in range(0, len(data), size)]
         return tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
 

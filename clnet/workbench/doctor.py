@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 
+from ..engine import plan_files
 from ..engine.device.devices import Device, devices, failures, select
 from ..engine.device.folders import cache_root
 from ..engine.device.pocl import Mend, cpu_flags, library, misnamed
@@ -20,8 +21,8 @@ from .devices_command import driver
 from .tables import version
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
-VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_COMPILERS", "CLNET_MEND_POCL",
-             "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
+VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_COMPILERS", "CLNET_KEEP_PLANS",
+             "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
 NVIDIA_CURE = ("there is an NVIDIA GPU without OpenCL: apt install the driver's libnvidia-compute package; "
                "start a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 AMD_CURE = "there is an AMD GPU without OpenCL: apt install rocm-opencl-runtime"
@@ -88,15 +89,23 @@ def _devices() -> str:
     return "\n".join(lines)
 
 
-def cache_line(store: Store) -> str:
-    """Where compiled programs are kept, how many, how much of the disk they take."""
-    entries = store.entries()
-    state = store.problem or f"{plural(len(entries), 'program')}, {size(sum(path.stat().st_size for path in entries))}"
-    return f"Program cache {store.folder}: {state}"
+def stores() -> dict[str, Store]:
+    """What is kept on disk, by what an entry is."""
+    return {"compiled program": Store(cache_root() / "programs"), "plan": plan_files.store()}
+
+
+def cache_lines() -> list[str]:
+    """Where compiled programs and plans are kept, how many, how much of the disk they take."""
+    found = []
+    for what, store in stores().items():
+        entries = store.entries()
+        state = f"{plural(len(entries), what)}, {size(sum(path.stat().st_size for path in entries))}"
+        found.append(f"{what.split()[-1].capitalize()} cache {store.folder}: {store.problem or state}")
+    return found
 
 
 def _cache() -> str:
-    lines = [cache_line(Store(cache_root() / "programs"))]
+    lines = cache_lines()
     for cache in ProgramCache.living():
         c = cache.counters()
         lines.append(f"  {cache.device.key} in this process: {c.builds} built, {c.disk_hits} from disk, "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ... import show
-from ...core.size import Size, number
+from ...core.size import Size, number, varies
 from ...core.spec import Spec
 from ...core.varying import Numbers
 from ...kernels.variant import Choice
@@ -45,6 +45,7 @@ class Launch:
     note: str = ""
     work: Callable[[Callable[[Any], Any]], float] = no_work
     numbers: Callable[[Any], Any] = number
+    model: Launch | None = None  # for many shapes, of which this one is for one
 
     @cached_property
     def flops(self) -> float:
@@ -52,18 +53,30 @@ class Launch:
         return self.work(self.numbers)
 
     @cached_property
+    def moving(self) -> list[tuple[int, str, Later]]:
+        """The arguments in which the shape has a say, by their places."""
+        return [(k, kind, v) for k, (kind, v) in enumerate(self.args) if isinstance(v, Later)]
+
+    @cached_property
     def varies(self) -> bool:
         """Whether the shape has a say in it."""
-        numbers = *self.grid, self.nbytes, *(v for _, v in self.args)
-        return any(isinstance(n, (Size, Later)) for n in numbers)
+        return bool(self.moving) or varies(*self.grid, self.nbytes)
 
     def at(self, numbers: Numbers) -> Launch:
         """The launch for one shape."""
         if not self.varies:
             return self
-        args = [(kind, v.of(numbers(v.size)) if isinstance(v, Later) else v) for kind, v in self.args]
-        return replace(self, args=args, grid=tuple(map(numbers, self.grid)), nbytes=numbers(self.nbytes),
-                       numbers=numbers)
+        args = self.args.copy()
+        for k, kind, later in self.moving:
+            args[k] = kind, later.of(numbers(later.size))
+        return Launch(self.name, self.text, args, tuple(map(numbers, self.grid)), self.group, self.ops, self.host,
+                      self.reads, self.writes, numbers(self.nbytes), self.note, self.work, numbers, self)
+
+    def differing(self, other: Launch) -> Sequence[int]:
+        """The places of arguments that may be others than those of `other`, the same launch of another plan."""
+        if self.model is not None and self.model is other.model:
+            return [k for k, _, _ in self.model.moving]
+        return () if self is other else range(len(self.args))
 
 
 @dataclass(repr=False)
@@ -84,6 +97,12 @@ class Plan(show.Shown):
     def arguments(self) -> list[Size]:
         """The sizes that kernels take."""
         return list(dict.fromkeys(v.size for launch in self.launches for _, v in launch.args if isinstance(v, Later)))
+
+    def numbers(self) -> list[Any]:
+        """All that `at` asks for beside them."""
+        launched = [n for launch in self.launches for n in (*launch.grid, launch.nbytes)]
+        return [*launched, *(n for s in self.specs for n in s.shape), *self.blocks.values(),
+                *(nbytes for _, _, nbytes in self.copies)]
 
     def at(self, numbers: Numbers) -> Plan:
         """The plan for one shape."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...core.size import number
@@ -30,15 +30,19 @@ class SizedPlan:
         self._assemble()
         self.held = [number(s.nbytes) for s in self.memory.slots]
         self._arguments = self.template.arguments()
+        varying.expect([*self._arguments, *self.template.numbers(), *(s.nbytes for s in self.memory.slots)])
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
         self._lock = threading.Lock()
 
     def _assemble(self) -> None:
         self.template = assembled(self.graph, self.code, self.memory)
 
-    def serves(self, axes: Sequence[int]) -> bool:
+    def serves(self, axes: tuple[int, ...]) -> bool:
         """Whether what was decided for the sizes of before is decided alike for these."""
-        return self.varying.serves(axes) and max(map(self.varying.at(axes), self._arguments), default=0) <= LARGEST
+        if axes in self._plans:
+            return True
+        numbers = self.varying.serving(axes)
+        return numbers is not None and max(map(numbers, self._arguments), default=0) <= LARGEST
 
     def at(self, axes: tuple[int, ...]) -> Plan:
         """The plan for one shape; the arena grows where this one takes more than those before."""

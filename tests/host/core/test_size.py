@@ -50,6 +50,8 @@ def test_formulas_come_out_as_with_numbers(seed: int) -> None:
     found = f(varying.axes)
     assert number(found) == f(now)
     assert varying.at(later)(found) == f(later)
+    varying.expect([found, *varying.sizes])
+    assert varying.at(later)(found) == f(later) and varying.at(now)(found) == f(now)
     if isinstance(found, Size):
         assert found.low <= min(f(now), f(later))
 
@@ -76,6 +78,15 @@ def test_numbers_with_fractions_are_computed_step_by_step() -> None:
               lambda n: (n - 1) / n * 0.3):
         assert number(f(n)) == f(7)
         assert varying.at([13])(f(n)) == f(13) and type(varying.at([13])(f(n))) is type(f(13))
+        varying.expect([f(n)])
+        assert varying.at([13])(f(n)) == f(13) and type(varying.at([13])(f(n))) is type(f(13))
+
+
+def test_sizes_that_a_shape_never_asks_for_may_have_no_number_there() -> None:
+    varying = Varying([9])
+    (n,) = varying.axes
+    varying.expect([100 // (n - 4), 3 * n])
+    assert varying.at([9])(100 // (n - 4)) == 20 and varying.at([4])(3 * n) == 12
 
 
 @pytest.mark.parametrize("take", [range, int, float, math.sqrt, np.zeros, lambda n: [0] * n, lambda n: "abc"[n],

@@ -80,12 +80,16 @@ def test_version(capsys: Capture) -> None:
 def test_cache_says_where_and_how_much(capsys: Capture, monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.setenv("CLNET_CACHE_DIR", str(tmp_path))
     (tmp_path / "programs").mkdir(mode=0o700)
+    (tmp_path / "plans").mkdir(mode=0o700)
     (tmp_path / "programs" / "one.clp").write_bytes(bytes(3 << 20))
+    (tmp_path / "plans" / "one.clp").write_bytes(bytes(10))
     assert cli.main(["cache"]) == 0
-    assert f"{tmp_path / 'programs'}: 1 program, 3.0 MiB" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{tmp_path / 'programs'}: 1 compiled program, 3.0 MiB" in out and f"{tmp_path / 'plans'}: 1 plan" in out
     assert cli.main(["cache", "clear"]) == 0
-    assert "1 compiled program deleted" in capsys.readouterr().out
-    assert not list((tmp_path / "programs").glob("*.clp"))
+    out = capsys.readouterr().out
+    assert "1 compiled program deleted" in out and "1 plan deleted" in out
+    assert not list(tmp_path.glob("*/*.clp"))
 
 
 def test_devices_as_json(capsys: Capture) -> None:

@@ -21,7 +21,7 @@ SHORTEST = 8
 STEPS, QUICK_STEPS = 1000, 40
 CHUNK = 10  # steps in a row, then the peer takes the same; what is built after the first of them is counted
 BUDGET, QUICK_BUDGET = 120.0, 15.0  # [s] of ours, after which no chunk begins; two there are
-TABLE, QUICK_TABLE = (8, 32, 64, 128, 192, 256, 384, 512), (8, 128, 512)  # lengths that are timed when they are known
+TABLE, QUICK_TABLE = 10, 3  # lengths that are timed when they are known
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Walk:
 @dataclass(frozen=True)
 class RandomLengths(Apart):
     """[ms] a step over sequences of 8 to 512 steps, and what the same steps would take were each length known: that is
-    interpolated between the lengths of a table, each timed steady. Ratios are of chunks of steps.
+    interpolated between some of the lengths that were drawn, each timed steady. Ratios are of chunks of steps.
     """
 
     task: Task
@@ -54,10 +54,10 @@ class RandomLengths(Apart):
 
     def measure(self, setting: Setting) -> list[Row]:
         lengths = drawn(QUICK_STEPS if setting.quick else STEPS)
-        table = QUICK_TABLE if setting.quick else TABLE
         walk = self.walked(setting, lengths, QUICK_BUDGET if setting.quick else BUDGET)
         gc.collect()  # what was recorded for all these lengths
         done = lengths[: CHUNK * len(walk.mine)]
+        table = among(done, QUICK_TABLE if setting.quick else TABLE)
         if not done:
             return [setting.row(self.suite, self.name, note=walk.full, failed=True)]
         # A network of its own: how many lengths one has seen before does not count here.
@@ -107,6 +107,14 @@ class RandomLengths(Apart):
 def drawn(count: int) -> list[int]:
     """Lengths at random, always the same."""
     return [int(n) for n in np.random.default_rng(0).integers(SHORTEST, LONGEST + 1, count)]
+
+
+def among(lengths: Sequence[int], count: int) -> list[int]:
+    """So many of the lengths, from the least to the largest. Lengths of one's own choice would be round ones, of which
+    every kernel is quicker.
+    """
+    known = sorted(set(lengths))
+    return [known[round(k)] for k in np.linspace(0, len(known) - 1, count)] if known else []
 
 
 def chunk(runner: Runner, tasks: Sequence[Task]) -> float:

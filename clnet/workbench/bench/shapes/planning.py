@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 from ....engine import on
 from ..compare import Setting, Step
@@ -22,15 +23,17 @@ ROUNDS = 3
 @dataclass(frozen=True)
 class Planning(Apart):
     """ms to record, plan and bind a step, and its launches: a network is made anew each time, its programs are in
-    memory from the first. `again`: so is the plan of an equal network. Nothing runs. PyTorch plans nothing.
+    memory from the first. Nothing runs. PyTorch plans nothing.
+
+    kept    where the plan of an equal network is: "" nowhere, "on disk" from another process, "in memory" from this one
     """
 
     blocks: int
-    again: bool = False
+    kept: Literal["", "on disk", "in memory"] = ""
 
     @property
     def name(self) -> str:
-        return f"planning {'again ' if self.again else ''}residual blocks {self.blocks}"
+        return f"planning{', plan ' if self.kept else ''}{self.kept}, residual blocks {self.blocks}"
 
     @property
     def quick(self) -> bool:
@@ -38,11 +41,12 @@ class Planning(Apart):
 
     def measure(self, setting: Setting) -> list[Row]:
         engine, found = setting.engine, list[float]()
+        engine.plan_files.active = self.kept == "on disk"  # type: ignore[attr-defined]
         for _ in range(1 + ROUNDS):
             step, arguments = bench_steps.training(deep(self.blocks), engine)
             given = arguments(*bench_steps.our_batch(deep(self.blocks), engine))
             engine.finish()
-            if not self.again:
+            if self.kept != "in memory":
                 engine.plans.clear()
             with on(engine):
                 built, start = engine.programs.counters().builds, time.perf_counter()
@@ -57,4 +61,5 @@ class Planning(Apart):
 
 
 def works() -> list[Planning]:
-    return [Planning(n, again) for again in (False, True) for n in DEPTHS]
+    kept: tuple[Literal["", "on disk", "in memory"], ...] = ("", "on disk", "in memory")
+    return [Planning(n, k) for k in kept for n in DEPTHS]

@@ -14,8 +14,9 @@ LEGEND = ("ours, peer: [ms] of the first run of a shape (planning: to record, pl
           "time / ours, the median of sizes, chunks or rounds, and their spread. built: programs that we compiled "
           "meanwhile; of random lengths after the first ten, of serving after the warm-up. pool: our buffers in use, "
           "before → after.")
-CURVES = {"planning residual blocks": Curve("residual blocks", "time to record, plan and bind a step"),
-          "planning again residual blocks": Curve("residual blocks", "the same where an equal network was planned")}
+CURVES = {"planning, residual blocks": Curve("residual blocks", "time to record, plan and bind a step"),
+          "planning, plan on disk, residual blocks": Curve("residual blocks", "the same, planned in another process"),
+          "planning, plan in memory, residual blocks": Curve("residual blocks", "the same, planned in this one")}
 
 
 def works() -> list[Measurable]:
