@@ -72,7 +72,8 @@ class Configured:
 
         def __init__(self, *fields: Any, **named: Any) -> None: ...
 
-    def __init_subclass__(cls, **kw: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, **kw: Any) -> None:
+        """`abstract`: a base for others, which no name finds; so is a class whose name begins with _."""
         super().__init_subclass__(**kw)
         if Configured in cls.__bases__:
             cls.registry = {}
@@ -102,7 +103,7 @@ class Configured:
 
         init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
         cls.__init__ = init  # type: ignore[method-assign]
-        if Configured not in cls.__bases__ and not cls.__name__.startswith("_"):
+        if Configured not in cls.__bases__ and not abstract and not cls.__name__.startswith("_"):
             cls.registry[cls.__name__] = cls
 
     def __post_init__(self) -> None:

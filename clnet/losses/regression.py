@@ -30,6 +30,15 @@ class MSELoss(Loss):
     def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         return F.square(prediction - target)
 
+    def residuals(self, *inputs: Any) -> Tensor:
+        """r with loss = ½ Σ r²: what least-squares methods work on. Raises ConfigError for reduction="none"."""
+        if self.reduction == "none":
+            raise ConfigError('MSELoss(reduction="none"): expected "mean" or "sum", which are one number.')
+        prediction, target = self.operands(*inputs)
+        self.check(prediction, target)
+        d = prediction - target
+        return d * math.sqrt(2 / d.size if self.reduction == "mean" else 2)
+
 
 class MAELoss(Loss):
     """|d|; the subgradient at 0 is 0."""

@@ -37,6 +37,10 @@ class Memory:
     def __setattr__(self, name: str, value: Tensor) -> None:
         assign(self._variables[name], value, self._finite)
 
+    def all(self) -> dict[str, Tensor]:
+        """The current tensors by name."""
+        return {n: v.tensor for n, v in self._variables.items()}
+
 
 def assign(variable: Variable, value: TensorLike, finite: Tensor | None) -> None:
     """The new value, or the old one where not `finite`."""
@@ -68,6 +72,7 @@ class Optimizer(Configured):
     recorded = False
     state: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
+    tried: ClassVar[dict[str, Any]] = {}  # fields that checks run it with, where not the usual ones
     lr: float | Schedule = field(0.01, doc="learning rate, or a schedule of it by step")
     clip_value: float | None = field(None, doc="bound on every |gradient element|", gt=0, kw_only=True)
     clip_norm: float | None = field(None, doc="bound on the L2 norm of the whole gradient", gt=0, kw_only=True)
@@ -260,6 +265,10 @@ class Optimizer(Configured):
         for lr in {id(s): s for s in (self.lr, *(g.lr for g in self.groups)) if isinstance(s, Schedule)}.values():
             lr.react(logs, max(self.t - 1, 0), self.epoch)
         self.epoch += 1
+
+    def converged(self) -> str:
+        """Asked after an epoch: why there is nothing left to do, for those that can tell; else ""."""
+        return ""
 
     # --- saving
     def counters(self) -> dict[str, float]:

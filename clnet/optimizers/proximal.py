@@ -32,6 +32,21 @@ PROXIMAL: dict[str, Callable[[Tensor, Any, Any], Any]] = {
 }
 
 
+def proximal(o: Any, z: Tensor, k: TensorLike) -> Any:
+    """prox_k(z) of the regulariser of an optimizer's fields."""
+    return o.regularizer(z, k) if callable(o.regularizer) else PROXIMAL[o.regularizer](z, k, o)
+
+
+def check_regularizer(o: Optimizer, regularizer: object, bounds: tuple[float, float]) -> None:
+    """Raises ConfigError for a regulariser that is none, and for bounds that are not (low, high)."""
+    who = type(o).__name__
+    if not callable(regularizer) and regularizer not in PROXIMAL:
+        raise ConfigError(
+            f"{who}(regularizer={regularizer!r}): expected {', '.join(PROXIMAL)} or a callable (z, k).")
+    if not bounds[0] <= bounds[1]:
+        raise ConfigError(f"{who}(bounds={bounds}): expected (low, high).")
+
+
 # q₁ = 1, q_{t+1} = (1 + √(1 + 4q_t²)) / 2, by t − 1
 _FISTA = Series(1.0, lambda q, _: (1 + math.sqrt(1 + 4 * q * q)) / 2)
 
@@ -56,12 +71,7 @@ class ProximalGradientDescent(Optimizer):
     bounds: tuple[float, float] = field((-1.0, 1.0), doc="of box")
 
     def validate(self) -> None:
-        if not callable(self.regularizer) and self.regularizer not in PROXIMAL:
-            raise ConfigError(
-                f"ProximalGradientDescent(regularizer={self.regularizer!r}): "
-                f"expected {', '.join(PROXIMAL)} or a callable (z, k).")
-        if not self.bounds[0] <= self.bounds[1]:
-            raise ConfigError(f"ProximalGradientDescent(bounds={self.bounds}): expected (low, high).")
+        check_regularizer(self, self.regularizer, self.bounds)
 
     def slots(self) -> tuple[str, ...]:
         return self.state if self.accelerated else ()
@@ -74,7 +84,7 @@ class ProximalGradientDescent(Optimizer):
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         z, k = w - h.lr * g, h.lr * self.strength
-        x = self.regularizer(z, k) if callable(self.regularizer) else PROXIMAL[self.regularizer](z, k, self)
+        x = proximal(self, z, k)
         if not self.accelerated:
             return x
         before, s.x = s.x, x
@@ -85,6 +95,69 @@ class ProximalGradientDescent(Optimizer):
         for section in self.sections:
             if self.accelerated:
                 section.arena.flat.assign(section.memory["x"].tensor)
+
+
+class ADMM(Optimizer):
+    """min f(w) + R(z) with w = z:  w ← w − η(g + ρ(w − z + u)), `inner_steps` times;  then z ← prox_{R/ρ}(w + u),
+    u ← u + w − z.
+
+    R as for ProximalGradientDescent; z is the solution: `use_solution` gives it to the model when training is over.
+    minimizer   (v, ρ) → argmin_w f(w) + ρ/2 ‖w − v‖², in place of the gradient steps, where it is known
+    adaptive_rho   ρ ← 2ρ, u ← u/2 where ‖w − z‖ > 10 ρ‖z − z₋₁‖; the other way round where less than a tenth
+    Training ends where ‖w − z‖ and ρ‖z − z₋₁‖ are both below √n · tol after an epoch.
+    Paper: Boyd, Parikh, Chu, Peleato, Eckstein 2011, Foundations and Trends in Machine Learning 3.
+    """
+
+    spec_name = "ADMM"
+    state = ("z", "u", "penalty")
+    rho: float = positive(1.0, doc="ρ")
+    inner_steps: int = positive(1, doc="gradient steps between two of z and u")
+    regularizer: Any = field("l1", doc="l1, l2, elasticnet, nonneg, box or a callable (z, k)")
+    strength: float = field(0.1, doc="factor of R", ge=0)
+    l1_ratio: float = field(0.5, doc="share of ‖w‖₁ in elasticnet", ge=0, le=1)
+    bounds: tuple[float, float] = field((-1.0, 1.0), doc="of box")
+    adaptive_rho: bool = field(False, doc="whether ρ follows the residuals")
+    minimizer: Any = field(None, doc="a callable (v, ρ), or None")
+    tol: float = field(1e-4, doc="residual an element that counts as none", ge=0)
+
+    def validate(self) -> None:
+        check_regularizer(self, self.regularizer, self.bounds)
+        if self.minimizer is not None and not callable(self.minimizer):
+            raise ConfigError(f"ADMM(minimizer={self.minimizer!r}): expected a callable (v, rho), or None.")
+
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """penalty: ρ, ‖w − z‖, ρ‖z − z₋₁‖."""
+        return np.array([self.rho, math.inf, math.inf]) if slot == "penalty" else np.zeros(w.shape)
+
+    def state_bytes(self, size: int) -> int:
+        return 4 * (2 * size + 3)
+
+    def scalars(self, t: int) -> dict[str, float]:
+        return {"turn": float(t % self.inner_steps == 0)}
+
+    def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
+        rho, turn = s.penalty[0], h.turn > 0.5
+        w = self.minimizer(s.z - s.u, rho) if self.minimizer else w - h.lr * (g + rho * (w - s.z + s.u))
+        z = proximal(self, w + s.u, self.strength / rho)
+        u = s.u + w - z
+        primal, dual = F.sqrt(F.sum(F.square(w - z))), rho * F.sqrt(F.sum(F.square(z - s.z)))
+        factor: TensorLike = 1.0
+        if self.adaptive_rho:
+            factor = F.where(primal > 10 * dual, 2.0, F.where(dual > 10 * primal, 0.5, 1.0)).astype(w.dtype)
+        s.z, s.u = F.where(turn, z, s.z), F.where(turn, u / factor, s.u)
+        s.penalty = F.where(turn, F.stack([rho * factor, primal, dual], 0), s.penalty)
+        return w
+
+    def converged(self) -> str:
+        left = [np.asarray(s.memory["penalty"].numpy(), np.float64)[1:] / math.sqrt(s.arena.size)
+                for s in self.sections]
+        near = max(float(np.max(r)) for r in left) if left else math.inf
+        return f"ADMM converged: its residuals are below {self.tol:g} an element" if near < self.tol else ""
+
+    def use_solution(self) -> None:
+        """w ← z"""
+        for section in self.sections:
+            section.arena.flat.assign(section.memory["z"].tensor)
 
 
 class FTRL(Optimizer):

@@ -29,7 +29,7 @@ class Graphs(PackedSequences):
     mask     of targets a node: which of them count, bool, as y; the others become `ignore`, in losses and metrics
     inputs   what the model is given, in this order, of "x", "edges", "edge_weight", "edge_features", "edge_types",
              "node_types", "features" and "offsets"; None: all that there is, with the offsets where targets are one a
-             graph
+             graph, or, without targets, a list was given
     ignore   the label of nodes that do not count (NaN where targets are no integers)
     A batch of `tokens` has as many nodes at most. Raises DataError, ConfigError.
     """
@@ -46,14 +46,14 @@ class Graphs(PackedSequences):
         self.lengths = np.diff(self.graph.offsets)
         self.values, self.labelled, self.ignore = [self.graph.x], y is not None, None
         self._take_labels(y, mask, arguments.integer("Graphs", "ignore", ignore))
-        self.names = self._named(inputs)
+        self.names = self._named(inputs, y is None and isinstance(graphs, Graph) and graphs.graphs == 1)
         self.beside = None
         self.given = (self.graph.x.dtype.name, self.y_values.dtype.name)
 
-    def _named(self, inputs: Sequence[str] | None) -> tuple[str, ...]:
+    def _named(self, inputs: Sequence[str] | None, alone: bool) -> tuple[str, ...]:
         there = [n for n in INPUTS if n in ("x", "edges", "offsets") or getattr(self.graph, n) is not None]
         if inputs is None:
-            return tuple(n for n in there if n != "offsets" or not self.stepwise)
+            return tuple(n for n in there if n != "offsets" or not (self.stepwise or alone))
         if isinstance(inputs, str) or (wrong := [n for n in inputs if n not in there]) or not inputs:
             raise ConfigError(f"{type(self).__name__}(inputs={inputs!r}): expected names among {', '.join(there)}"
                               f"{f'; got {wrong[0]!r}' if not isinstance(inputs, str) and wrong else ''}.")

@@ -10,6 +10,7 @@ import numpy as np
 from ..show import Shown, Table, duration, plural
 
 MOST = 24  # epochs that a table shows; of more the first and the last
+BESIDE = ("epoch", "lr", "seconds", "samples/s", "iterations", "evaluations")  # what is no quality of the model
 DOTS = 30  # epochs up to which each is a dot of the curve
 
 
@@ -70,7 +71,7 @@ class History(Shown):
     def table(self) -> Table:
         """A row an epoch, of many the first and the last; the best one is marked."""
         names, best = self.columns(), self.best
-        whole = ("epoch", "samples/s", "skipped")
+        whole = ("epoch", "samples/s", "skipped", "iterations", "evaluations")
         rows = [[round(row[c]) if c in whole and c in row and math.isfinite(row[c]) else row.get(c) for c in names]
                 for row in self.rows]
         how = " (interrupted)" if self.interrupted else f" ({self.stopped})" if self.stopped else ""
@@ -90,7 +91,7 @@ class History(Shown):
         from matplotlib.ticker import MaxNLocator
 
         names = [c for c in self.columns()
-                 if c not in ("epoch", "lr", "seconds", "samples/s") and not c.startswith("val_")]
+                 if c not in BESIDE and not c.startswith("val_")]
         count = max(len(names), 1)
         figure, axes = plt.subplots(1, count, figsize=(4.5 * count, 3.2), layout="constrained", squeeze=False)
         columns, epochs = self.history, [row["epoch"] for row in self.rows]

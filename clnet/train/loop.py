@@ -15,6 +15,7 @@ from ..engine import current
 from ..engine.opencl import watching
 from ..engine.record import spec_of
 from ..errors import NonFiniteError
+from ..optimizers.closure import Search
 from .batches import Batches
 from .callbacks import Callbacks
 from .check import bad_input
@@ -51,6 +52,7 @@ class Loop:
         self.window: list[Batch] = []
         self.callbacks = Callbacks(callbacks, trainer)
         self.snapshot: Snapshot | None = None
+        self.counters: dict[str, float] = {}  # of the optimizer, when the snapshot was taken
         self.interrupts = Interrupts()
         self.pace = Pace()
         self._looked = 0.0
@@ -91,8 +93,14 @@ class Loop:
         steps.begin()
         if self.on_nan != "ignore":
             self.snapshot = Snapshot(state(self.trainer.model, self.optimizer, steps.scaling))
-            self.snapshot.take()
+            self._remember()
         self.callbacks.call("on_train_begin")
+
+    def _remember(self) -> None:
+        """What to go back to, on the device and on the host."""
+        assert self.snapshot is not None
+        self.snapshot.take()
+        self.counters = self.optimizer.counters()
 
     def _run_epoch(self) -> None:
         done = sum(row[0] for row in self.rows)
@@ -100,7 +108,7 @@ class Loop:
         self._looked = time.perf_counter()
         for batch in self.batches.epoch(self.epoch, self.batch):
             self.step(batch)
-            if self.steps.meter.full or self._due():
+            if self.steps.meter.full or self.steps.search is not None or self._due():
                 self.read()
                 samples = sum(row[0] for row in self.rows)
                 self.pace.rate(samples - done)
@@ -116,6 +124,9 @@ class Loop:
         """One whole step: recorded if its shapes are new, then put to the device without a wait."""
         steps, optimizer = self.steps, self.optimizer
         inputs, y = batch
+        if steps.search is not None:
+            self._searched(steps.search, batch)
+            return
         arguments = (*inputs, y, steps.arguments(optimizer.t + 1, steps.meter.filled))
         known = steps.train.recorded
         if isinstance(data := self.batches.data, Sequences):
@@ -133,6 +144,19 @@ class Loop:
                 self.pace.first(time.perf_counter() - started, self.batches.data.weight(y))
             optimizer.t += 1
             steps.meter.advance()
+            self.batch += 1
+            self.window.append(batch)
+
+    def _searched(self, search: Search, batch: Batch) -> None:
+        """One whole step of an optimizer that evaluates the loss several times, and waits for each."""
+        arguments, pieces, started = (*batch[0], batch[1]), len(search.pieces), time.perf_counter()
+        search.whole = self._whole((*arguments, np.float32(0)), len(batch[1]))[:-1]
+        with self.interrupts.hold():
+            search.step(arguments, self.steps.meter.filled)
+            if len(search.pieces) > pieces:
+                self.pace.first(time.perf_counter() - started, self.batches.data.weight(batch[1]))
+            self.optimizer.t += 1
+            self.steps.meter.advance()
             self.batch += 1
             self.window.append(batch)
 
@@ -159,7 +183,7 @@ class Loop:
             if len(bad) or not self.snapshot.finite():
                 self._not_finite(found, int(bad[0]) if len(bad) else len(found))
                 return
-            self.snapshot.take()
+            self._remember()
         self._keep(found)
 
     def _keep(self, found: np.ndarray[Any, Any]) -> None:
@@ -185,10 +209,14 @@ class Loop:
         if self.steps.scaling is not None and self.rows:
             logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
         logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": rate}
+        if (search := self.steps.search) is not None:
+            logs |= search.spent()
         with self.interrupts.hold():
             self.trainer.history.rows.append(logs)
             self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
             optimizer.end_epoch(logs)
+            if why := optimizer.converged() if search is None else search.converged():
+                self.trainer.stop(why)
         self.callbacks.call("on_epoch_end", logs)
 
     def _validated(self, data: Samples) -> dict[str, float]:
@@ -203,8 +231,7 @@ class Loop:
         bad = self._rewind(window, first_step, first_batch, bad)
         self.window = window[:bad]
         self._keep(found[:bad])
-        assert self.snapshot is not None
-        self.snapshot.take()
+        self._remember()
         where = f"step {first_step + bad + 1} (epoch {self.epoch + 1}, batch {first_batch + bad + 1})"
         what, way_out = self._why(window[bad], first_batch + bad)
         message = f"Trainer: expected finite numbers; in {where} {what}"
@@ -234,6 +261,7 @@ class Loop:
         def again(count: int, look: bool) -> int:
             assert self.snapshot is not None
             self.snapshot.restore()
+            self.optimizer.load_counters(self.counters)
             self.optimizer.t, self.batch = first_step, first_batch
             self.steps.meter.clear()
             for k, batch in enumerate(window[:count]):

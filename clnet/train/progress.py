@@ -15,7 +15,7 @@ from .callbacks import Callback
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-APART = ("epoch", "samples", "seconds", "samples/s", "lr")
+APART = ("epoch", "samples", "seconds", "samples/s", "lr", "iterations", "evaluations")
 LINES = 20  # epochs that have a line in a notebook, where every line is kept
 PATIENCE = 0.25  # [s] of building kernels before a word is said about it
 

@@ -19,12 +19,17 @@ from ..core.precision import autocast
 from ..core.state import Parameter, Variable
 from ..core.tensor import Tensor, as_tensor
 from ..engine.record import Recorded
+from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
+from ..losses.reading import named
+from ..model.files import layers
 from ..optimizers.base import Optimizer, assign
+from ..optimizers.closure import ClosureOptimizer, Search
 from .ignored import counted, scored
 from .metrics import Metric, average
 from .scaling import LEAST, LossScale
 
+DRAWS = 4096  # random numbers' counters go on by this from step to step, where a step draws the same several times
 ROWS = 64  # steps whose loss and metrics wait on the device
 
 
@@ -154,6 +159,55 @@ class Formulas:
         return F.sum(F.where(mine, table, 0.0), 0)
 
 
+class BatchLoss:
+    """The loss of a batch as an optimizer that evaluates it several times a step sees it: random layers draw the same
+    in all evaluations of a step, buffers (running statistics) take the first, the meter has the last.
+    """
+
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas = formulas
+        self.recording = formulas.recording
+
+    def loss(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
+        *inputs, y = batch
+        f = self.formulas
+        output, loss = self._once(inputs, y, first)
+        f.meter.write(f._values(loss, output, y), row)
+        return loss
+
+    def residuals(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
+        *inputs, y = batch
+        f = self.formulas
+        output, loss = self._once(inputs, y, first)
+        f.meter.write(f._values(loss, output, y), row)
+        found = getattr(f.loss, "residuals", None)
+        more = any("aux_loss" in vars(layer) for layer in layers(f.model).values())
+        if found is None or f.ignore is not None or more:
+            besides = " with steps that do not count" if f.ignore is not None else " and losses of layers" * more
+            raise ConfigError(
+                f"LevenbergMarquardt: expected a loss that is a sum of squares, whole; got {named(f.loss)}{besides}; "
+                "take MSELoss, or a function with an attribute `residuals`, (output, target) -> r with loss = ½ Σ r².")
+        with autocast(None):
+            return as_tensor(found(output, y))
+
+    def _once(self, inputs: Sequence[Tensor], y: Tensor, first: Tensor) -> tuple[Any, Tensor]:
+        """(output, loss)"""
+        f = self.formulas
+        buffers = [(v, v.tensor) for v in f._buffers()]
+        counters = [(g.counter, g.counter.tensor + (first * DRAWS).astype("uint32")) for g in f.model.generators()]
+        for counter, start in counters:
+            counter.assign(start)
+        with no_tape(), mode(f.model, True):
+            output, loss = f.outcome(inputs, y)
+        for counter, start in counters:
+            counter.assign(start)
+        for v, old in buffers:
+            if v.tensor is not old:
+                value, v._tensor = v.tensor, old
+                assign(v, value, first > 0.5)
+        return output, loss
+
+
 class Steps:
     """The recorded functions of one (model, loss, metrics, optimizer). Each is planned once per batch shape and engine.
 
@@ -162,6 +216,10 @@ class Steps:
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
                  precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None) -> None:
+        if scaling is not None and isinstance(optimizer, ClosureOptimizer):
+            raise ConfigError(
+                f'Trainer(precision="fp16"): expected no {type(optimizer).__name__}, which compares losses that a '
+                'loss scale would move; take precision="bf16", or none.')
         self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore)
         self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
@@ -171,6 +229,14 @@ class Steps:
         self.train = Recorded(formulas.train, "training step")
         self.test = Recorded(formulas.test, "evaluation step")
         self.forward = Recorded(formulas.forward, "forward")
+        self._search: Search | None = None
+
+    @property
+    def search(self) -> Search | None:
+        """What drives an optimizer that evaluates the loss several times a step; None for others."""
+        if self._search is None and isinstance(self.optimizer, ClosureOptimizer):
+            self._search = Search(self.optimizer, BatchLoss(self.formulas), Recorded)
+        return self._search
 
     def numbers(self, rows: Sequence[Sequence[float]] | np.ndarray[Any, Any]) -> dict[str, float]:
         """Loss and metrics of steps: a row is the number of samples and what its meter read."""

@@ -6,11 +6,13 @@ library or transcription.
     there stay as they are
 
 A file holds `start.j` (parameters), `grad.j` (50, …) (their gradients), and for variant k `k.fields` (JSON) and
-`k.path.j` (the parameters after steps 1, 2, 5 and 50), and `source`.
+`k.path.j` (the parameters after steps 1, 2, 5 and 50), and `source`; for those that search a minimum `target.j` in
+place of gradients, and `k.steps`.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import json
@@ -187,6 +189,104 @@ def adam8bit(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[
     return out
 
 
+def admm(fields: dict[str, Any], starts: Arrays, grads: Arrays) -> Sequence[Arrays]:
+    """Boyd et al. 2011, section 3.1.1 (scaled form) and 3.4.1, with a gradient step for w."""
+    f = {"lr": 0.01, "rho": 1.0, "inner_steps": 1, "strength": 0.1, "adaptive_rho": False, **fields}
+    w, rho = np.concatenate([np.ravel(a) for a in starts]).astype(np.float64), f["rho"]
+    z, u, out = np.zeros_like(w), np.zeros_like(w), []
+    for t in range(1, STEPS + 1):
+        g = np.concatenate([np.ravel(a[t - 1]) for a in grads]).astype(np.float64)
+        w = w - f["lr"] * (g + rho * (w - z + u))
+        if t % f["inner_steps"] == 0:
+            before, v, k = z, w + u, f["strength"] / rho
+            z = np.where(v > k, v - k, np.where(v < -k, v + k, 0.0))
+            u = u + w - z
+            primal, dual = np.linalg.norm(w - z), rho * np.linalg.norm(z - before)
+            if f["adaptive_rho"] and primal > 10 * dual:
+                rho, u = 2 * rho, u / 2
+            elif f["adaptive_rho"] and dual > 10 * primal:
+                rho, u = rho / 2, 2 * u
+        out.append([np.reshape(w[a:b], s.shape) for a, b, s in zip((0, 12), (12, 17), starts, strict=True)])
+    return out
+
+
+def forgetting(f: dict[str, Any], w: Any, g: Any, s: dict[str, Any], t: int) -> None:
+    """Behrouz et al. 2025: W (I − β x xᵀ) − η d xᵀ of one input, x the first right singular vector of the gradient; of
+    several inputs the mean of x xᵀ by their share of the gradient's square.
+    """
+    lr, forget = f.get("lr", 0.01), f.get("forget", 1.0)
+    if w.ndim == 1:
+        w -= lr * g
+        return
+    _, size, inputs = np.linalg.svd(g, full_matrices=False)
+    mean = sum(c * c * np.outer(x, x) for c, x in zip(size, inputs, strict=True)) / (size**2).sum()
+    w[...] = w @ (np.eye(w.shape[1]) - forget * mean) - lr * g
+
+
+# --- searches of a minimum, down the Valley of clnet.workbench.evidence.step
+def valley(w: Any, target: Any) -> Any:
+    """r, with PyTorch's tensors."""
+    import torch
+
+    return torch.cat([w - target, 0.3 * w * w, 0.1 * w.sum().reshape(1)])
+
+
+def by_scipy(method: str) -> Path_:
+    """The minimum that SciPy finds, as the end of the path."""
+
+    def path(fields: dict[str, Any], starts: Arrays, targets: Arrays) -> Sequence[Arrays]:
+        import torch
+        from scipy.optimize import least_squares, minimize
+
+        start, target = (np.concatenate([np.ravel(a) for a in part]).astype(np.float64) for part in (starts, targets))
+        goal = torch.tensor(target)
+
+        def loss(w: Any) -> Any:
+            r = valley(w, goal)
+            return 0.5 * (r * r).sum()
+
+        def slope(w: Any) -> Any:
+            return torch.autograd.functional.jacobian(loss, torch.tensor(w)).numpy()
+
+        def curvature(w: Any) -> Any:
+            return torch.autograd.functional.hessian(loss, torch.tensor(w)).numpy()
+
+        if method == "lm":
+            found = least_squares(lambda w: valley(torch.tensor(w), goal).numpy(), start, method="lm", xtol=1e-15,
+                                  ftol=1e-15, gtol=1e-15).x
+        else:
+            second = {"hess": curvature} if method in ("Newton-CG", "trust-ncg") else {}
+            found = minimize(lambda w: loss(torch.tensor(w)).item(), start, jac=slope, method=method, tol=1e-13,
+                             **second).x
+        assert np.abs(slope(found)).max() < 1e-6, f"{method} did not reach the minimum"
+        return [[np.reshape(found[a:b], s.shape) for a, b, s in zip((0, 12), (12, 17), starts, strict=True)]]
+
+    return path
+
+
+def by_their_lbfgs(fields: dict[str, Any], starts: Arrays, targets: Arrays) -> Sequence[Arrays]:
+    """Every step of PyTorch's L-BFGS without a line search."""
+    import torch
+
+    params = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in starts]
+    goal = torch.cat([torch.tensor(a, dtype=torch.float64).ravel() for a in targets])
+    optimizer = torch.optim.LBFGS(params, lr=fields["lr"], max_iter=1, history_size=fields.get("history", 10),
+                                  tolerance_grad=0.0, tolerance_change=0.0)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        r = valley(torch.cat([p.ravel() for p in params]), goal)
+        loss = 0.5 * (r * r).sum()
+        loss.backward()
+        return loss
+
+    out = []
+    for _ in range(max(SEARCHED)):
+        optimizer.step(closure)
+        out.append([p.detach().numpy().copy() for p in params])
+    return out
+
+
 # name: (library, path, variants of fields)
 ROWS: list[tuple[str, str, Path_, list[dict[str, Any]]]] = [
     ("SGD", "torch", by_torch("SGD"),
@@ -230,6 +330,23 @@ ROWS: list[tuple[str, str, Path_, list[dict[str, Any]]]] = [
         {"lr": 0.05, "regularizer": "box", "bounds": [-0.5, 0.7]}]),
     ("Adam8bit", "numpy", adam8bit, [{"lr": 0.01}, {"lr": 0.02, "block": 8, "b2": 0.95}]),
 ]
+ROWS += [("ADMM", "numpy", admm, [{"lr": 0.05}, {"lr": 0.05, "rho": 2.0, "inner_steps": 2, "strength": 0.3,
+                                                 "adaptive_rho": True}]),
+         ("ModifiedGradientDescent", "numpy", by_numpy(forgetting), [{}, {"lr": 0.05, "forget": 0.1}])]
+SEARCHED = (1, 2, 3, 5, 8)  # steps of L-BFGS that are kept
+# name: (library, path, variants of fields, steps that are kept) of those that search a minimum
+SEARCHES: list[tuple[str, str, Path_, list[dict[str, Any]], tuple[int, ...]]] = [
+    ("LBFGS", "torch", by_their_lbfgs,
+     [{"lr": 0.7, "history": 4, "line_search": None, "max_iter": 1}, {"lr": 1.0, "line_search": None, "max_iter": 1}],
+     SEARCHED),
+    ("ConjugateGradient", "scipy", by_scipy("CG"), [{}, {"beta": "FR"}, {"beta": "HS"}, {"beta": "DY"}], (9,)),
+    ("BFGS", "scipy", by_scipy("BFGS"), [{}], (9,)), ("DFP", "scipy", by_scipy("BFGS"), [{}], (9,)),
+    ("NewtonMethod", "scipy", by_scipy("Newton-CG"), [{}, {"solver": "cholesky", "damping": 0.1}], (9,)),
+    ("TrustRegion", "scipy", by_scipy("trust-ncg"), [{}], (9,)),
+    ("LevenbergMarquardt", "scipy", by_scipy("lm"), [{}, {"scale": "identity"}], (9,)),
+    ("CoordinateDescent", "scipy", by_scipy("BFGS"), [{"exact": True},
+                                                      {"lr": 0.6, "order": "greedy", "block_size": 3}], (30,)),
+]
 TRANSCRIBED = "an independent transcription of the paper in NumPy"
 
 
@@ -248,6 +365,21 @@ def kept(library: str, path: Path_, variants: list[dict[str, Any]]) -> dict[str,
     return found
 
 
+def searched(library: str, path: Path_, variants: list[dict[str, Any]], steps: tuple[int, ...]) -> dict[str, Any]:
+    """The arrays of a row of SEARCHES."""
+    rng = np.random.default_rng(8)
+    starts, targets = ([rng.uniform(-1, 1, s).astype(np.float32) for s in SHAPES] for _ in range(2))
+    version = importlib.import_module(library).__version__.split("+")[0]
+    found: dict[str, Any] = {"source": np.array(f"{library} {version}")}
+    found |= {f"start.{j}": a for j, a in enumerate(starts)} | {f"target.{j}": a for j, a in enumerate(targets)}
+    for k, fields in enumerate(variants):
+        rows = path(fields, starts, targets)
+        kept_rows = rows if len(steps) == 1 else [rows[t - 1] for t in steps]
+        found |= {f"{k}.fields": np.array(json.dumps(fields)), f"{k}.steps": np.array(steps)}
+        found |= {f"{k}.path.{j}": np.stack([row[j] for row in kept_rows]) for j in range(len(SHAPES))}
+    return found
+
+
 def check_lars() -> None:
     """optax.lars without decay is the transcription without decay and ε."""
     rng = np.random.default_rng(7)
@@ -260,9 +392,11 @@ def check_lars() -> None:
 
 
 if __name__ == "__main__":
-    wanted = [row for row in ROWS if row[0] in sys.argv[1:] or not sys.argv[1:]]
-    left = [name for name, library, *_ in wanted if not importlib.util.find_spec(library)]
-    changed = [name for name, *how in wanted if name not in left and write("optimizer", name, kept(*how))]
+    rows = {name: (how[0], functools.partial(kept, *how)) for name, *how in ROWS}
+    rows |= {name: (how[0], functools.partial(searched, *how)) for name, *how in SEARCHES}
+    rows = {name: row for name, row in rows.items() if name in sys.argv[1:] or not sys.argv[1:]}
+    left = [name for name, (library, _) in rows.items() if not importlib.util.find_spec(library)]
+    changed = [name for name, (_, make) in rows.items() if name not in left and write("optimizer", name, make())]
     if importlib.util.find_spec("optax"):
         check_lars()
     print(f"{said('optimizer', changed)}; without their library: {', '.join(left) or 'none'}")

@@ -4,6 +4,7 @@ updates are read from.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from ...engine.record import Recorded
 from ...layers.base import Layer, no_tape
 from ...optimizers import SGD
 from ...optimizers.base import Optimizer
+from ...optimizers.closure import ClosureOptimizer, Search
 from .checks import Result
 from .registry import Example, Subject, draw, make_layer
 
@@ -88,7 +90,7 @@ def step_of(subject: Subject, gradients: bool = False) -> Probe:
     if subject.kind == "layer":
         return layer_step(*make_layer(subject.thing), gradients)
     if subject.kind == "optimizer":
-        return optimizer_step(subject.thing())
+        return optimizer_step(subject.thing(**subject.thing.tried))
     return function_step(subject.examples()[0], getattr(subject.thing, "has_gradient", True))
 
 
@@ -127,11 +129,13 @@ def layer_step(layer: Layer, inputs: list[Array], gradients: bool = False) -> Pr
 
 
 def optimizer_step(optimizer: Optimizer, dtype: str = "float32") -> Probe:
-    """Updates of a few parameters by given gradients."""
+    """Updates of a few parameters by given gradients, or down a valley where it needs a loss."""
     values = draw(list(OPTIMIZED.values()), "parameters")
     params = {n: Parameter(v, n, dtype=dtype) for n, v in zip(OPTIMIZED, values, strict=True)}
     optimizer.attach(list(params.values()))
     grads = [g.astype(np_dtype(dtype)) for g in draw(list(OPTIMIZED.values()), "gradients")]
+    if isinstance(optimizer, ClosureOptimizer):
+        return SearchProbe(len, grads, params, optimizer)
     by_parameter = {id(p): k for k, p in enumerate(params.values())}
 
     def body(*given: Any) -> tuple[Any, ...]:
@@ -139,6 +143,50 @@ def optimizer_step(optimizer: Optimizer, dtype: str = "float32") -> Probe:
         return ()
 
     return Probe(body, grads, params, optimizer)
+
+
+@dataclass
+class SearchProbe(Probe):
+    """Steps of an optimizer that evaluates a loss, down a Valley; inputs are what the parameters aim at."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert isinstance(self.optimizer, ClosureOptimizer)
+        self.search = Search(self.optimizer, Valley(list(self.params.values())), Recorded)
+
+    def step(self, engine: Engine) -> Any:
+        with on(engine):
+            self.search.step(self.inputs)
+        self.search.optimizer.t += 1
+        return ()
+
+    def plan(self, engine: Engine) -> list[Any]:
+        if not self.search.pieces:
+            self.step(engine)
+        replays = [r for p in self.search.pieces.values() if isinstance(p, Recorded) for r in p.replays.values()]
+        return [launch for r in replays for launch in r.plan.launches] if engine.compiles else []
+
+
+class Valley:
+    """½ Σ r² of parameters p and what they aim at, t: r = (p − t, 0.3 p², 0.1 Σ p); convex, no parabola, and each
+    parameter pulls at all others.
+    """
+
+    def __init__(self, params: Sequence[Parameter]) -> None:
+        self.params = params
+
+    def residuals(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
+        ps = [p.tensor.reshape(-1) for p in self.params]
+        pulls = [p - t.reshape(-1) for p, t in zip(ps, batch, strict=True)]
+        total = sum((F.sum(p) for p in ps[1:]), F.sum(ps[0]))
+        return F.concat([*pulls, *(0.3 * p * p for p in ps), 0.1 * total.reshape(1)], 0)
+
+    def loss(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
+        r = self.residuals(batch, first, row)
+        return 0.5 * F.sum(r * r)
+
+    def recording(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
 
 
 def outputs_of(y: object) -> list[Tensor]:
@@ -162,15 +210,20 @@ def pull(ys: Sequence[Tensor], wrt: Sequence[Tensor]) -> list[Tensor]:
 
 # --- what is read from steps
 def resident(probe: Probe, engine: Engine) -> Result:
-    """Two steps after the first move nothing to the host, and no op runs there."""
+    """Two steps after the first move nothing to the host, and no op runs there. An optimizer that decides by losses and
+    slopes reads those, each time less than the parameters are.
+    """
     if not engine.compiles:
         return Result("resident", True, note="the engine is the host")
     probe.step(engine)
-    moved, fell = engine.transfers.snapshot(), dict(engine.fallbacks)
+    moved, fell, search = engine.transfers.snapshot(), dict(engine.fallbacks), getattr(probe, "search", None)
+    read = search.read if search else 0
     for _ in range(2):
         probe.step(engine)
     engine.finish()
     back = (engine.transfers.snapshot() - moved).bytes_to_host
+    if search and search.largest < search.at.arena.flat.spec.nbytes:
+        back -= search.read - read
     ops = sorted(n for n, k in engine.fallbacks.items() if k > fell.get(n, 0))
     note = "; ".join(filter(None, [f"{back} bytes to the host" if back else "",
                                    f"on the host: {', '.join(ops)}" if ops else ""]))

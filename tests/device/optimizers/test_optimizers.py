@@ -17,6 +17,7 @@ from clnet.losses import CrossEntropyLoss, MSELoss
 from clnet.model import Sequential
 from clnet.model import files as model_io
 from clnet.optimizers import (
+    ADMM,
     SGD,
     Adam,
     Group,
@@ -24,6 +25,7 @@ from clnet.optimizers import (
     ReduceLROnPlateau,
     StepLR,
 )
+from clnet.optimizers.closure import ClosureOptimizer
 from clnet.train import Trainer, data
 from clnet.train.examples import digits_model
 from clnet.workbench.evidence import golden
@@ -32,12 +34,14 @@ from clnet.workbench.evidence.layer_checks import trajectory
 from clnet.workbench.evidence.registry import load_all
 
 load_all()
-ALL = [pytest.param(cls, id=name) for name, cls in sorted(Optimizer.registry.items())]
+# Those that a gradient a step is enough for; the others have tests of their own, test_searches.py.
+ALL = [pytest.param(cls, id=name) for name, cls in sorted(Optimizer.registry.items())
+       if not issubclass(cls, ClosureOptimizer)]
 
 
 def variants() -> list[Any]:
     kept = [(name, n.split(".")[0]) for name in golden.names("optimizer") for n in golden.read("optimizer", name)
-            if n.endswith(".fields")]
+            if n.endswith(".fields") and "grad.0" in golden.read("optimizer", name)]
     return [pytest.param(name, int(k), id=f"{name}-{k}") for name, k in kept]
 
 
@@ -86,7 +90,8 @@ def test_clipping(engine: Any) -> None:
 def test_a_zero_gradient_is_safe(cls: type[Optimizer], engine: Any) -> None:
     for start in (1.0, 0.0):
         path = trajectory(cls(), [np.full((1, 1), start, np.float32)], lambda *_: [np.zeros((1, 1), np.float32)], 2)
-        assert np.isfinite(path[-1][0]).all() and abs(path[-1][0][0, 0] - start) < 1e-2  # a decay may act
+        pulled = 2e-2 if cls is ADMM else 1e-2  # a decay may act, and ADMM draws by a hundredth of w a step to z = 0
+        assert np.isfinite(path[-1][0]).all() and abs(path[-1][0][0, 0] - start) < pulled
 
 
 @pytest.mark.parametrize("cls", ALL)

@@ -42,6 +42,7 @@ VALLEY: dict[str, tuple[dict[str, Any], float]] = {
     "RMSprop": (dict(lr=falling(0.01)), 1e-3), "Adagrad": (dict(lr=0.3), 0.01), "AdaDelta": (dict(lr=1.0), 0.6),
     "Lion": (dict(lr=falling(0.01)), 1e-5), "Rprop": (dict(lr=0.01), 1e-5),
     "FTRL": (dict(alpha=1.0, l1=0.0, l2=0.0), 0.01),
+    "ADMM": (dict(lr=1e-3, rho=0.1, strength=0.0), 0.03), "ModifiedGradientDescent": (dict(lr=1e-3), 0.03),
     "ProximalGradientDescent": (dict(lr=1e-3, strength=0.0, accelerated=True), 1e-4),
     "Adam8bit": (dict(lr=falling(0.05)), 1e-4), "LARS": (dict(lr=falling(3.0), weight_decay=0.0), 1e-4),
     "LAMB": (dict(lr=falling(0.02), weight_decay=0.0), 1e-5),
@@ -51,6 +52,7 @@ DIGITS: dict[str, tuple[dict[str, Any], int]] = {
     "SGD": (dict(lr=0.3), 8), "GradientDescent": (dict(lr=1.0), 60), "MiniBatchGradientDescent": (dict(lr=0.3), 8),
     "Momentum": (dict(lr=0.05), 8), "NAG": (dict(lr=0.05), 8), "ASGD": (dict(lr=0.3), 8), "AdaDelta": (dict(lr=1.0), 8),
     "Lion": (dict(lr=0.003), 8), "Rprop": (dict(lr=0.01), 60), "FTRL": (dict(alpha=0.3, l1=0.01, l2=0.0), 8),
+    "ADMM": (dict(lr=0.3, rho=0.1, strength=1e-4), 8), "ModifiedGradientDescent": (dict(lr=0.3, forget=0.01), 8),
     "ProximalGradientDescent": (dict(lr=0.3, strength=1e-4), 8), "Adagrad": (dict(lr=0.05), 8),
     "LARS": (dict(lr=0.3, trust_coefficient=0.05), 8), "LAMB": (dict(lr=0.02), 8), "RMSprop": (dict(lr=0.003), 8),
     **{n: (dict(lr=0.01), 8) for n in ("Adam", "AdamW", "AMSGrad", "AdaMax", "Nadam", "RAdam", "Adam8bit")},
@@ -96,7 +98,7 @@ def test_digits(rule: str, engine: Any) -> None:
 
 
 def test_every_first_order_optimizer_is_tried() -> None:
-    modules = ("first_order", "adaptive", "proximal", "layerwise", "quantized")
+    modules = ("first_order", "adaptive", "proximal", "layerwise", "quantized", "modified")
     present = {n for n, c in Optimizer.registry.items() if c.__module__.rpartition(".")[2] in modules}
     assert present == set(VALLEY) == set(DIGITS)
 

@@ -28,6 +28,7 @@ from clnet.optimizers import (
     RMSprop,
     StepLR,
 )
+from clnet.optimizers.closure import ClosureOptimizer
 from clnet.optimizers.series import Series
 from clnet.train import Trainer
 from clnet.workbench.evidence import golden
@@ -36,7 +37,9 @@ from clnet.workbench.evidence.layer_checks import round_trip, trajectory
 from clnet.workbench.evidence.registry import load_all
 
 load_all()
-ALL = [pytest.param(cls, id=name) for name, cls in sorted(Optimizer.registry.items())]
+# Those that a gradient a step is enough for; the others have tests of their own, test_searches.py.
+ALL = [pytest.param(cls, id=name) for name, cls in sorted(Optimizer.registry.items())
+       if not issubclass(cls, ClosureOptimizer)]
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,7 @@ def on_the_host() -> Any:
 
 def variants() -> list[Any]:
     kept = [(name, n.split(".")[0]) for name in golden.names("optimizer") for n in golden.read("optimizer", name)
-            if n.endswith(".fields")]
+            if n.endswith(".fields") and "grad.0" in golden.read("optimizer", name)]
     return [pytest.param(name, int(k), id=f"{name}-{k}") for name, k in kept]
 
 

@@ -6,8 +6,9 @@ in the order of `Example.names`), `k.out.j` (what the other library gave for the
 output; 1 if left out) and `k.grad.j` (gradients of the float inputs), and for ops `more.k...`: calls beside the
 examples, of which `more.k.attrs` (JSON) are the attributes and `more.k.call` the function under clnet.ops ("": the op).
 `optimizer/<name>.npz` holds `start.j`, `grad.j`, and for the k-th variant `k.fields` (JSON) and `k.path.j` (after steps
-1, 2, 5, 50). Each says in `source` which library it was. tests/golden/make_*.py write them, a file a subject: values
-made again change one small file, and two people who add values meet in none.
+1, 2, 5, 50); of those that search a minimum `target.j` in place of gradients, and `k.path.j` after the steps `k.steps`
+down evidence.step.Valley. Each says in `source` which library it was. tests/golden/make_*.py write them, a file a
+subject: values made again change one small file, and two people who add values meet in none.
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ def _example(kept: dict[str, Any], k: str, example: Example, engine: Engine,
 
 
 def _paths(subject: Subject, kept: dict[str, Any], engine: Engine) -> list[checks.Result]:
+    if "target.0" in kept:
+        return _searched(subject, kept, engine)
     starts, grads, found = _numbered(kept, "start."), _numbered(kept, "grad."), []
     for k in range(sum(name.endswith(".fields") for name in kept)):
         optimizer = subject.thing(**json.loads(str(kept[f"{k}.fields"])))
@@ -131,4 +134,24 @@ def _paths(subject: Subject, kept: dict[str, Any], engine: Engine) -> list[check
             for row, step in enumerate(KEPT):
                 found.append(checks.judge("golden", steps[step][j], wanted[row], "float32",
                                           checks.TOLERANCE["float32"] * (step + 1)))
+    return found
+
+
+def _searched(subject: Subject, kept: dict[str, Any], engine: Engine) -> list[checks.Result]:
+    starts, targets, found = _numbered(kept, "start."), _numbered(kept, "target."), []
+    for k in range(sum(name.endswith(".fields") for name in kept)):
+        optimizer = subject.thing(**json.loads(str(kept[f"{k}.fields"])))
+        params = {f"p{j}": Parameter(a, f"p{j}") for j, a in enumerate(starts)}
+        with on(engine):
+            optimizer.attach(params)
+        steps, wanted = [int(t) for t in kept[f"{k}.steps"]], _numbered(kept, f"{k}.path.")
+        step = probe.SearchProbe(len, targets, params, optimizer)
+        for t in range(1, steps[-1] + 1):
+            if not step.search.reason:
+                step.step(engine)
+            if t in steps:
+                with on(engine):
+                    found += [checks.judge("golden", p.numpy(), want[steps.index(t)], "float32",
+                                           checks.TOLERANCE["float32"] * (t + 1))
+                              for p, want in zip(params.values(), wanted, strict=True)]
     return found
