@@ -95,7 +95,7 @@ def test_the_wheel_holds_what_is_used_and_nothing_else(wheel: Path) -> None:
         names = set(file.namelist())
     assert not [n for n in names if not any(fnmatch(n, pattern) for pattern in HOLDS)]
     assert {"clnet/workbench/evidence/catalog.json", "cl_kernels/matmul.cl", "cl_kernels/include/vector.h",
-            "cl_kernels/tuning/intel-cpu-8.json"} <= names
+            "cl_kernels/tuning/intel-cpu-16.json"} <= names
     assert {f"clnet/notebooks/{p.name}" for p in (ROOT / "notebooks").glob("*.ipynb")} <= names
     assert {f"clnet/workbench/evidence/golden/{kind}/{name}.npz" for kind in KINDS
             for name in golden.names(kind)} <= names

@@ -1,7 +1,9 @@
 """Numbers of kernels are data. For an op on a device they come, later ones over earlier, from
 
     clnet/kernels/defaults.json     for every device, with what each number means: {"ops": {section: {number: {value,
-                                    about}}}}; a section is an op's name, or that and the kind of device ("matmul cpu")
+                                    about}}}}; a section is an op's name, or that and the kind of device ("matmul cpu"),
+                                    over which goes that of a CPU's instructions ("matmul cpu avx2"). A number with
+                                    "l2": share is at most so much of a core's second-level cache, if its size is known
     cl_kernels/tuning/<name>.json   shipped: by the device's name ("NVIDIA H200" -> nvidia-h200), or for CPUs by runtime
                                     and vector width ("intel-cpu-16"), since a CPU's name says little, before it that of
                                     the processor's maker ("intel-cpu-16-intel")
@@ -60,6 +62,17 @@ def meanings(section: str) -> dict[str, str]:
 
 
 @functools.cache
+def _of_machine(section: str, instructions: str, l2: int) -> Numbers:
+    """Those for processors with these instructions and so many bytes of second-level cache (0: unknown)."""
+    found: Numbers = {}
+    for name in (section, f"{section} {instructions}"):
+        for number, row in _defaults().get(name, {}).items():
+            most = int(l2 * row["l2"]) if "l2" in row else 0
+            found[number] = min(row["value"], most) if most else frozen(row["value"])
+    return found
+
+
+@functools.cache
 def _defaults() -> dict[str, Any]:
     text = importlib.resources.files(__package__).joinpath("defaults.json").read_text("utf-8")
     return dict(json.loads(text)["ops"])
@@ -67,7 +80,8 @@ def _defaults() -> dict[str, Any]:
 
 def numbers(device: Device, section: str, shape: str = "") -> Numbers:
     """The numbers that hold for a section ("matmul cpu") on a device: defaults, overridden by what was measured."""
-    return {**defaults(section), **tuned(device, section.partition(" ")[0], shape)}
+    return {**_of_machine(section, device.instructions, device.l2_cache),
+            **tuned(device, section.partition(" ")[0], shape)}
 
 
 def tuned(device: Any, op: str, shape: str = "") -> Numbers:

@@ -19,9 +19,12 @@ _GPU = dict(kind="gpu", vector_width=1, fp16=True, subgroups=True)
 _NVIDIA = _GPU | dict(runtime="nvidia", local_memory=48 << 10, max_work_group=1024, inline_ptx=True, subgroups=False,
                       fp16=False)
 PROFILES: dict[str, dict[str, object]] = {
-    "avx2": _CPU | dict(runtime="intel", name="amd processor (played)", vector_width=8, compute_units=4),
-    "avx512": _CPU | dict(runtime="intel", name="intel(r) processor (played)", vector_width=16, compute_units=2),
-    "epyc": _CPU | dict(runtime="intel", name="amd processor (played)", vector_width=16, compute_units=64),
+    "avx2": _CPU | dict(runtime="intel", name="amd processor (played)", vector_width=8, compute_units=4,
+                        l1_cache=32 << 10, l2_cache=512 << 10, l3_cache=16 * MIB),
+    "avx512": _CPU | dict(runtime="intel", name="intel(r) processor (played)", vector_width=16, compute_units=2,
+                          l1_cache=48 << 10, l2_cache=2 * MIB, l3_cache=32 * MIB),
+    "epyc": _CPU | dict(runtime="intel", name="amd processor (played)", vector_width=16, compute_units=64,
+                        l1_cache=32 << 10, l2_cache=MIB, l3_cache=32 * MIB),
     "pocl": _CPU | dict(runtime="pocl", name="pthread-processor (played)", vector_width=8, compute_units=8,
                         local_memory=MIB),
     "arm": _CPU | dict(runtime="pocl", name="pthread-arm (played)", vector_width=4, compute_units=8, local_memory=MIB),

@@ -6,7 +6,8 @@ on the devices of clnet.workbench.played.PROFILES.
     python tests/golden/make_kernel_choice.py show PROBLEM DEVICE  prints one choice in full, by the code as it is
 
 No OpenCL is needed. A line of the file without indent is a problem; below it stand the choices: the devices that get
-it, then the kernels in their order, as file/kernel,kernel, and a digest of all that the stages say; or `refused`.
+it ("all" of them, or all of "nvidia"), then the kernels in their order, as file/kernel,kernel, and a digest of all that
+the stages say; or `refused`.
 A change of the file is a change of what runs: look at the stages of both sides with `show` before writing it.
 """
 
@@ -34,6 +35,7 @@ from clnet.workbench.played import PROFILES, device
 FILE = Path(__file__).with_name("kernel_choice.txt")
 COMMAND = "python tests/golden/make_kernel_choice.py"
 REFUSED = "refused"
+TOGETHER = {"all": [*PROFILES], "nvidia": [p for p, facts in PROFILES.items() if facts["runtime"] == "nvidia"]}
 Told = dict[str, object]  # what one stage says, in a form that doesn't depend on the order in which it was said
 
 
@@ -115,7 +117,8 @@ def read(text: str) -> dict[tuple[str, str], str]:
     for row in text.splitlines():
         if row.startswith(" "):
             profiles, choice = row.split(": ", 1)
-            found.update({(key, profile): choice for profile in profiles.split()})
+            there = itertools.chain.from_iterable(TOGETHER.get(name, [name]) for name in profiles.split())
+            found.update({(key, profile): choice for profile in there})
         else:
             key = row
     return found
@@ -127,8 +130,16 @@ def written(choices: Mapping[tuple[str, str], str]) -> str:
     for (key, profile), choice in choices.items():
         rows.setdefault(key, {}).setdefault(choice, []).append(profile)
     return "".join(
-        f"{key}\n" + "".join(f" {' '.join(p)}: {choice}\n" for choice, p in same.items()) for key, same in rows.items()
+        f"{key}\n" + "".join(f" {named(p)}: {choice}\n" for choice, p in same.items()) for key, same in rows.items()
     )
+
+
+def named(profiles: Sequence[str]) -> str:
+    """The profiles of one choice, those that go together by one name."""
+    text = " ".join(profiles)
+    for name, together in TOGETHER.items():
+        text = text.replace(" ".join(together), name)
+    return text
 
 
 def choices() -> Iterator[tuple[Problem, str, list[Told] | None]]:

@@ -47,6 +47,9 @@ class Device(Shown):
     subgroups: bool
     inline_ptx: bool = False
     compute_capability: int = 0  # NVIDIA's, times 10: 90 for Hopper
+    l1_cache: int = 0  # of data, of a core of a CPU; 0 where that is unknown
+    l2_cache: int = 0
+    l3_cache: int = 0  # shared by cores
     handle: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -83,6 +86,11 @@ class Device(Shown):
     def has_fma(self) -> bool:
         """Whether fma() is an instruction, not a call."""
         return self.is_gpu or self.known.fma
+
+    @property
+    def instructions(self) -> str:
+        """The instruction set of a CPU by the width of its vectors, where numbers of kernels go by it; "": another."""
+        return {8: "avx2", 16: "avx512"}.get(self.vector_width, "") if self.is_cpu else ""
 
     @property
     def loads_vectors_by_cast(self) -> bool:
@@ -136,7 +144,7 @@ class Device(Shown):
 
     def profile(self) -> Table:
         """Everything that is known of it, by field."""
-        sizes = {"local_memory", "global_memory", "max_alloc", "alignment"}
+        sizes = {"local_memory", "global_memory", "max_alloc", "alignment", "l1_cache", "l2_cache", "l3_cache"}
         shown = [f.name for f in fields(self) if f.repr]
         return Table((), [(n.replace("_", " "), size(getattr(self, n)) if n in sizes else str(getattr(self, n)))
                           for n in shown], title=str(self), align="ll")

@@ -16,6 +16,7 @@ from ...names import ending
 from ...names import guide as _guide
 from ...show import Shown, Table
 from .. import active
+from .caches import Caches, of_the_system
 from .device import HOST, Device, as_table, listed
 from .folders import slug
 from .known_runtimes import OTHER, named, runtime_of
@@ -119,6 +120,10 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
     runtime = runtime_of(platform.name, platform.vendor)
     words = set(handle.extensions.split())
     width = max(1, _info(handle, "native_vector_width_float", 1))
+    kind = _kind(cl, handle)
+    cached = Caches()
+    if kind == "cpu":
+        cached = of_the_system().known(runtime.cache_level, _info(handle, "global_mem_cache_size"))
     return {
         "name": handle.name.strip(),
         "platform": platform.name.strip(),
@@ -126,7 +131,7 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
         "driver": handle.driver_version.strip(),
         "version": handle.version.strip(),
         "platform_version": platform.version.strip(),
-        "kind": _kind(cl, handle),
+        "kind": kind,
         "runtime": runtime.name,
         "compute_units": int(handle.max_compute_units),
         "vector_width": width,
@@ -142,6 +147,9 @@ def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
         "inline_ptx": runtime.inline_ptx,
         "compute_capability": (10 * _info(handle, "compute_capability_major_nv")
                                + _info(handle, "compute_capability_minor_nv") if runtime.inline_ptx else 0),
+        "l1_cache": cached.l1,
+        "l2_cache": cached.l2,
+        "l3_cache": cached.l3,
         "handle": handle,
     }
 

@@ -113,7 +113,8 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     """`widened`: 16-bit operands, which become floats when they are packed, both of them."""
     t = dict(table)
     cost, swap, mr, nv = min(
-        (_cost(t, r, c, k, rk, cj, ck, mr, nv, lanes, size) + swap * m * n / lanes * 3, swap, mr, nv)
+        (_cost(t, r, c, k, rk == 1 or _pitch(t, r, c, k, ri, rk, lanes, size) > 0, cj, ck, mr, nv, lanes, size)
+         + swap * m * n / lanes * t["swapped"], swap, mr, nv)
         for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
         if t["swap"] in (-1, swap)
         for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
@@ -169,15 +170,17 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
     return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
 
 
-def _cost(t: Costs, rows: int, cols: int, k: int, row_k: int, col_j: int, col_k: int, mr: int, nv: int, lanes: int,
+def _cost(t: Costs, rows: int, cols: int, k: int, along_k: bool, col_j: int, col_k: int, mr: int, nv: int, lanes: int,
           size: int) -> float:
-    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2; then packing."""
+    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2, `broadcast` for rows,
+    a quarter more where they do not lie along k; then packing.
+    """
 
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
-    vectors = ceil(cols / lanes)
-    products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"]) * a * b
+    vectors, apart = ceil(cols / lanes), t["broadcast"] * (1 if along_k else 1.25)
+    products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
     return products * k + vectors * k * pack + rows * vectors * 2
