@@ -27,6 +27,7 @@ from .graph import DirectionalGraphConv, GraphConvolution, GraphIsomorphism, Gra
 from .graph_attention import GraphAttention, GraphTransformer
 from .graph_messages import PNA, EdgeConditionedConv, HeterogeneousGraphConv, MessagePassing
 from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
+from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
 from .recurrent import GRU, LSTM, RNN, Bidirectional
@@ -68,13 +69,13 @@ __all__ = [
     "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GraphAttention", "GraphConvolution", "GraphIsomorphism",
     "GraphSAGE", "GraphTransformer", "GroupNorm", "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway",
     "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
-    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MeshEdgeConv", "MessagePassing",
-    "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding",
-    "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "RepConv2d", "Reshape",
-    "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear",
-    "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
-    "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
-    "Upsample2d", "Upsample3d", "no_tape",
+    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MeshEdgeConv", "MeshPool",
+    "MessagePassing", "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad",
+    "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "Readout",
+    "RepConv2d", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast",
+    "Softmax", "SparseLinear", "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d",
+    "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition",
+    "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
 ]
 
 _guide(__name__)

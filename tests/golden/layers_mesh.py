@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from rules import ACT
+from rules import ACT, by
 
 
 def _around(x: Any, table: Any) -> Any:
@@ -35,4 +35,41 @@ def diffusion(c: Any, x: Any, p: Any) -> Any:
     return ACT[c.activation](F.linear(torch.cat(spread, -1), p["weight"], p.get("bias")))
 
 
-RULES = {"SpiralConv": spiral, "MeshEdgeConv": mesh_edge, "DiffusionConv": diffusion}
+@by("numpy, a transcription of the definition")
+def mesh_pool(c: Any, x: Any, p: Any) -> Any:
+    x, table, corners = x
+    if c.mode == "topk":
+        score = x @ p["weight"]
+        left = torch.topk(score, min(c.target_edges, len(x))).indices.sort().values
+        number = torch.full((len(x) + 1,), -1).index_copy(0, left, torch.arange(len(left)))
+        y = x[left] * torch.tanh(score[left] / p["weight"].norm())[:, None]
+        return y, number[table[left]], corners[left]
+    return _collapsed(x, table.tolist(), corners.tolist(), c.target_edges)
+
+
+def _collapsed(x: Any, table: Any, corners: Any, target: int) -> Any:
+    groups, alive = torch.eye(len(x)).double(), dict.fromkeys(range(len(x)))
+    for e in torch.argsort(x.detach().square().sum(1), stable=True).tolist():
+        a, b, c, d = table[e]
+        if len(alive) <= target or e not in alive or min(table[e]) < 0 or len({a, b, c, d}) < 4:
+            continue
+        around = [{w for f in alive if end in corners[f] for w in corners[f]} - set(corners[e]) for end in corners[e]]
+        if len(around[0] & around[1]) != 2:
+            continue
+        for keep, drop in ((a, b), (c, d)):
+            kept, gone = (table[f][2:] if e in table[f][:2] else table[f][:2] for f in (keep, drop))
+            table[keep] = [*kept, *gone]
+            for q in gone:
+                table[q] = [keep if f == drop else f for f in table[q]]
+            groups[keep] += groups[e] + groups[drop]
+            del alive[drop]
+        del alive[e]
+        u, v = corners[e]
+        corners = [[u if w == v else w for w in pair] for pair in corners]
+    left = list(alive)
+    y = groups[left] @ x / groups[left].sum(1, keepdim=True)
+    return (y, torch.tensor([[left.index(f) if f >= 0 else -1 for f in table[e]] for e in left]),
+            torch.tensor([corners[e] for e in left]))
+
+
+RULES = {"MeshPool": mesh_pool, "SpiralConv": spiral, "MeshEdgeConv": mesh_edge, "DiffusionConv": diffusion}

@@ -1,4 +1,4 @@
-"""Meshes: heat that spreads as the exponential of a Laplacian says."""
+"""Meshes: heat that spreads as the exponential of a Laplacian says; what a collapse leaves is a mesh."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ....layers.mesh import eigenbasis
+from ....ops.mesh import TABLE, VERTICES
 from ..registry import Subject, draw
 from ..results import Result
-from . import equal, holds
+from . import equal, holds, true
 
 TERMS = 40  # of the exponential's series
 
@@ -27,6 +28,25 @@ def heat_is_the_exponential_of_the_laplacian(subject: Subject) -> Iterator[Resul
     layer.weight.assign(np.eye(2, dtype=np.float32))
     yield equal(layer(x, *eigenbasis(laplacian, n, mass)).numpy(), _exponential(-0.3 * laplacian / mass[:, None]) @ x,
                 1e-5)
+
+
+@holds("op", "mesh_collapse")
+def what_is_left_is_a_closed_mesh(subject: Subject) -> Iterator[Result]:
+    """An edge that goes takes two edges, two triangles and a vertex along: the Euler number stays, neighbours are so in
+    both directions, and the edges of a triangle have its three vertices.
+    """
+    (norms,) = draw([(12,)], "norms")
+    for count in (1, 2):
+        plan = np.asarray(subject.thing(norms, TABLE, VERTICES, count=count).numpy())
+        rows = 12 - 3 * count
+        near = plan[5 * count + rows : 5 * count + 5 * rows].reshape(rows, 4)
+        ends = plan[5 * count + 5 * rows :].reshape(rows, 2)
+        triangles = {frozenset((e, *pair)) for e in range(rows) for pair in near[e].reshape(2, 2).tolist()}
+        vertices = len(set(ends.ravel().tolist()))
+        yield true(vertices - rows + len(triangles) == 2, f"Euler number {vertices - rows + len(triangles)}")
+        yield true(all((near[f] == e).sum() == 1 for e in range(rows) for f in near[e]), "a neighbour has another")
+        yield true(all(len(set(ends[list(t)].ravel().tolist())) == 3 for t in triangles), "no triangle")
+        yield true(plan[0] == np.argmin(norms), "not the shortest first")
 
 
 def _exponential(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
