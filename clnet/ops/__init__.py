@@ -114,6 +114,7 @@ from .resize import adaptive_avg_pool, pixel_shuffle, resize
 from .sample import affine_grid, bilinear, deform_conv, grid_sample, warp
 from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .segment import segment_dot, segment_spread, segment_sum
+from .sort import argsort, sort, topk
 from .sparse import sparse_matmul
 from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows

@@ -56,6 +56,20 @@ def sparse_matmul(values: Any, row: Any, column: Any, x: Any, rows: int) -> Any:
     return torch.sparse.mm(torch.sparse_coo_tensor(places, values, (rows, x.shape[0])), x)
 
 
+def order(x: Any, descending: bool) -> Any:
+    """NaN last in both directions: as what comes behind infinity, among which the place decides."""
+    x = x.detach().double()
+    key = -x if descending else x
+    by_place = torch.sort(torch.where(torch.isnan(x), 0.0, key), stable=True).indices
+    gone = torch.isnan(x).gather(-1, by_place).to(torch.int8)
+    return by_place.gather(-1, torch.sort(gone, stable=True).indices)
+
+
+def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+    y = torch.topk(x, k, axis, largest)
+    return y.values, y.indices
+
+
 def rearranged(x: Any, index: Any, back: Any) -> Any:
     ok, i = index >= 0, index[index >= 0].long()
     return torch.zeros((len(index), x.shape[1]), dtype=x.dtype).index_copy(0, torch.nonzero(ok)[:, 0], x[i])
@@ -72,6 +86,9 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
 
 
 RULES = {
+    "argsort": order, "sort": lambda x, descending: x.gather(-1, order(x, descending)), "topk": topk,
+    "top": lambda x, k, descending: order(x, descending)[:, :k],
+    "placed": lambda v, index: torch.zeros_like(v).scatter(1, index, v),
     "rearranged": rearranged,
     "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax,
     "scatter_mean": _index_reduce("mean"),
@@ -90,7 +107,9 @@ def draw(*shape: int) -> Any:
 FAR = np.array([0, 7, -5, 4, -9, 4], np.int64)  # from the end, outside on both sides, twice the same
 TIED = np.array([[[2], [5], [5], [-1], [5], [-3]]], np.float32)
 LINE = np.array([1, -1, 0, 1, 3, 3], np.int32)
+TIED = np.array([[2, -1, 2, np.nan, -0.0, 0.0, -np.inf, 2], [0, 1, -1, 1, np.nan, -1, np.inf, np.nan]], np.float32)
 MORE = {
+    "sort": [More([TIED], dict(descending=d), slopes=False) for d in (False, True)],
     "gather": [More([draw(2, 5, 3), FAR], dict(fill="nan"), slopes=False),
                More([draw(2, 5, 3), FAR], dict(fill="zero")),
                More([draw(3, 4, 2), np.array([[3, 0], [1, -1]])], dict(axis=1), "index.gather",

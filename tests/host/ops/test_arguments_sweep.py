@@ -50,6 +50,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "std": dict(x=X, axes=1, keepdims=False, ddof=1), "log_variance": dict(x=X, axis=1, keepdims=False, eps=0.1),
     "squash": dict(x=X, axis=0, eps=0.1), "bilinear": dict(x=IMAGE, px=draw(2, 3), py=draw(2, 3), padding="border"),
     "segment_sum": dict(x=draw(3, 4), offsets=np.array([0, 1, 3])),
+    **{n: dict(x=X, axis=1, descending=True) for n in ("sort", "argsort")},
+    "topk": dict(x=X, k=2, axis=1, largest=False),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
@@ -112,7 +114,7 @@ TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1,
            tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)), np.array([True, False]), np.array([], np.int64),
            "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
 # whatever is true is True
-FLAGS = {"keepdims", "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}
+FLAGS = {"keepdims", "descending", "largest", "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}
 
 
 def calls(name: str) -> dict[str, Any]:
