@@ -159,9 +159,15 @@ def _tune(args: Namespace) -> int:
 
     if bool(args.op) == args.placement:
         raise ConfigError("tune: expected either --op NAME or --placement; got " + ("both." if args.op else "neither."))
+    if args.rules and not args.op:
+        raise ConfigError("tune: expected --op NAME with --rules, whose rules are to be held against the search.")
     engine = _use(args.device)
     if args.placement:
         return tune.placement(engine, args.only)
+    if args.rules:
+        from .workbench.tune import rules
+
+        return rules.hold(engine, args.op, args.budget, args.only, args.folder and args.folder / f"{args.op}.json")
     return tune.kernels(engine, args.op, args.budget, args.only, args.folder)
 
 
@@ -287,6 +293,8 @@ COMMANDS = (
         option("--op", choices=("matmul", "conv", "winograd"), help="whose kernel's numbers to search"),
         option("--placement", action="store_true",
                help="up to which size the host answers a call on arrays sooner than the device"),
+        option("--rules", action="store_true",
+               help="in place of keeping numbers: how much longer than the best that is found take those of the rules"),
         option("--budget", type=_above_zero, default=60.0, metavar="SECONDS",
                help="time for the search in all (default: 60)"),
         option("--only", default="", metavar="NAME", help="only ops, or calls of the op, whose name contains this"),

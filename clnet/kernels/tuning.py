@@ -37,6 +37,7 @@ _shipped: Tables = {}
 _own: Tables = {}
 _tried: dict[tuple[str, str], Numbers] = {}
 _served: set[str] | None = None
+_rules_alone = False
 
 
 def slug(device: Device) -> str:
@@ -89,8 +90,9 @@ def tuned(device: Any, op: str, shape: str = "") -> Numbers:
     its numbers for all shapes, overridden by those of a shape class, if any.
     """
     found: Numbers = {}
-    for where, (name, table) in (("shipped", _read_once(_shipped, device, shipped)),
-                                 ("own", _read_once(_own, device, own_file))):
+    places = () if _rules_alone else (("shipped", _shipped, shipped), ("own", _own, own_file))
+    for where, tables, place in places:
+        name, table = _read_once(tables, device, place)
         for part in dict.fromkeys(("", shape)):
             if numbers := table.get(op, {}).get(part):
                 found |= numbers
@@ -183,3 +185,14 @@ def serving() -> Iterator[set[str]]:
         inner, _served = _served, before
         if before is not None:
             before |= inner
+
+
+@contextlib.contextmanager
+def rules_alone() -> Iterator[None]:
+    """Inside, no table serves, shipped or the user's: what the rules choose."""
+    global _rules_alone
+    before, _rules_alone = _rules_alone, True
+    try:
+        yield
+    finally:
+        _rules_alone = before

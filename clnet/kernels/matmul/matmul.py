@@ -27,11 +27,12 @@ Plan = dict[str, Any]  # defines and grid
 
 # What `clnet tune` tries for a CPU.
 SPACE: dict[str, Sequence[Any]] = {
-    "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 2)),
+    "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 3), (5, 2),
+             (4, 2)),
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
-    "scratch": (512 << 10, 1280 << 10)}
+    "scratch": (256 << 10, 512 << 10, 1280 << 10)}
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.

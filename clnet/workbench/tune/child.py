@@ -7,6 +7,7 @@ Reads one JSON line a candidate from standard input, answers with one line:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import statistics
 import time
@@ -23,17 +24,19 @@ from ...kernels import tuning as tune
 from ..child import serve
 from ..evidence.checks import oracle
 from ..evidence.results import judge
-from .tasks import Task, wanted
+from .tasks import Task, held, wanted
 
 SAMPLE, ROUNDS = 0.02, 5  # [s] a sample is at least this long
 
 
 class Bench:
-    """A task on a device: inputs and reference are made once, candidates come and go."""
+    """A task on a device: inputs and reference are made once, candidates come and go.
+    `alone`: against the rules, in place of the tables of numbers.
+    """
 
-    def __init__(self, device: str, op: str, label: str) -> None:
-        self.engine = engine_for(select(device)[0])
-        self.task: Task = next(t for t in wanted(op, label) if t.label == label)
+    def __init__(self, device: str, op: str, label: str, alone: bool) -> None:
+        self.engine, self.alone = engine_for(select(device)[0]), alone
+        self.task: Task = next(t for t in (*wanted(op, label), *held(op)) if t.label == label)
         rng = np.random.default_rng(0)
         self.arrays = [rng.standard_normal(s, np.float32) for s in self.task.shapes]
         self.want: Any = None
@@ -43,7 +46,8 @@ class Bench:
         """Seconds a call and error of the task with these numbers;
         a program that was measured before is run again only if `fresh`.
         """
-        with on(self.engine), tune.overriding(self.task.entry, values):
+        tables = tune.rules_alone() if self.alone else contextlib.nullcontext()
+        with on(self.engine), tables, tune.overriding(self.task.entry, values):
             self.engine.plans.clear()
             xs = [tensor(a) for a in self.arrays]
             self.engine.run(xs)
@@ -79,10 +83,10 @@ class Bench:
 
 
 def main() -> None:
-    benches: dict[tuple[str, str, str], Bench] = {}
+    benches: dict[tuple[str, str, str, bool], Bench] = {}
 
     def answer(ask: dict[str, Any]) -> dict[str, Any]:
-        key = ask["device"], ask["op"], ask["label"]
+        key = ask["device"], ask["op"], ask["label"], ask["alone"]
         bench = benches.get(key) or benches.setdefault(key, Bench(*key))
         return bench.measure(tune.frozen(ask["values"]), ask["give_up"], ask["fresh"])
 

@@ -39,10 +39,12 @@ PATIENCE = 30.0  # [s] after which a candidate counts as hanging
 
 
 class Search:
-    """The search for one task: `best` numbers with their answer, against `start`, those in use."""
+    """The search for one task: `best` numbers with their answer, against `start`, those in use, or of the rules alone.
+    """
 
-    def __init__(self, child: Child, device: Device, op: str, task: Task) -> None:
-        self.child, self.device, self.op, self.task = child, device, op, task
+    def __init__(self, child: Child, device: Device, op: str, task: Task, margin: float = MARGIN,
+                 alone: bool = False) -> None:
+        self.child, self.device, self.op, self.task, self.margin, self.alone = child, device, op, task, margin, alone
         self.best: dict[str, Any] = {}
         self.whole = True  # False where the time was up before nothing got better
         self._try({}, 1e9)
@@ -50,7 +52,7 @@ class Search:
 
     def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
         return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values,
-                               "give_up": give_up, "fresh": fresh})
+                               "give_up": give_up, "fresh": fresh, "alone": self.alone})
 
     def confirm(self, until: float = float("inf")) -> None:
         """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by
@@ -64,7 +66,7 @@ class Search:
             return
         before, after = (median(column) for column in zip(*pairs, strict=True))
         self.start, self.answer = {**self.start, "seconds": before}, {**self.answer, "seconds": after}
-        if after > MARGIN * before:
+        if after > self.margin * before:
             self.best = {}
 
     @property
@@ -88,7 +90,7 @@ class Search:
 
     def _better(self, values: dict[str, Any]) -> bool:
         got = self._try(values, 1.5 * self.answer["seconds"])
-        if "seconds" not in got or got["seconds"] > MARGIN * self.answer["seconds"]:
+        if "seconds" not in got or got["seconds"] > self.margin * self.answer["seconds"]:
             return False
         if got["error"] > WORSE * self.start["error"]:
             return False

@@ -37,12 +37,31 @@ SQUARES = (64, 128, 256, 512, 1152, 2048)
 # n, c, o, side
 CONVOLUTIONS = ((16, 64, 64, 56), (16, 128, 128, 28), (16, 256, 256, 14), (64, 32, 64, 28), (32, 16, 16, 32))
 FLAT = ((64, 784, 512), (64, 512, 512), (512, 784, 512), (2048, 128, 512))  # m, k, n
+# What rules are held against, too: few rows, short and long sums, sizes that are multiples of nothing.
+MORE_PRODUCTS = ((32, 32, 32), (100, 10, 64), (24, 300, 300), (32, 512, 512), (300, 300, 300), (96, 1024, 96),
+                 (784, 64, 512), (1024, 256, 768), (4096, 64, 64), (512, 2048, 512))
+MORE_CONVOLUTIONS = {  # n, c, o, side, size, stride
+    "winograd": ((4, 16, 16, 64, 3, 1), (64, 16, 32, 16, 3, 1), (8, 32, 32, 56, 3, 1), (16, 48, 48, 28, 3, 1),
+                 (2, 64, 64, 112, 3, 1), (32, 64, 128, 14, 3, 1), (16, 96, 96, 14, 3, 1), (1, 128, 128, 56, 3, 1),
+                 (8, 128, 256, 14, 3, 1), (32, 160, 160, 7, 3, 1), (1, 256, 256, 28, 3, 1), (16, 512, 512, 7, 3, 1),
+                 (4, 20, 50, 31, 3, 1), (64, 24, 24, 12, 3, 1), (2, 512, 256, 14, 3, 1)),
+    "conv": ((16, 3, 32, 64, 3, 1), (16, 3, 64, 112, 7, 2), (32, 1, 16, 28, 5, 1), (16, 16, 32, 28, 5, 1),
+             (8, 32, 64, 28, 5, 2), (16, 64, 64, 28, 1, 1), (16, 64, 256, 28, 1, 1), (16, 256, 64, 28, 1, 1),
+             (16, 256, 512, 14, 1, 2), (8, 512, 128, 14, 1, 1), (32, 12, 24, 20, 3, 1), (4, 64, 64, 28, 7, 1),
+             (8, 20, 50, 31, 3, 2), (64, 8, 16, 32, 3, 1), (2, 128, 256, 56, 3, 2))}
 
 
 def tasks(op: str) -> list[Task]:
     """The calls of an op, smallest first."""
     return {"matmul": _products, "conv": lambda: _convolutions("conv", 2),
             "winograd": lambda: _convolutions("winograd", 1)}[op]()
+
+
+def held(op: str) -> list[Task]:
+    """The calls that the rules are held against: those of the op and more, 60 products, 20 convolutions of a kind."""
+    more = ([_product(form, *sizes) for sizes in MORE_PRODUCTS for form in ("NN", "NT", "TN")] if op == "matmul"
+            else [_convolution(op, *sizes) for sizes in MORE_CONVOLUTIONS[op]])
+    return [*tasks(op), *more]
 
 
 def wanted(op: str, only: str) -> list[Task]:
@@ -72,17 +91,18 @@ def _product(form: str, m: int, k: int, n: int) -> Task:
 
 def _convolutions(op: str, stride: int) -> list[Task]:
     """3x3 forward and both gradients: with stride 2 by sums over taps, with stride 1 by Winograd's tiles."""
+    return [_convolution(op, *sizes, 3, stride) for sizes in CONVOLUTIONS]
+
+
+def _convolution(op: str, n: int, c: int, o: int, side: int, size: int, stride: int) -> Task:
     def call(x: Tensor, w: Tensor, g: Tensor) -> Any:
-        y = F.conv(x, w, stride=stride, padding=1)
+        y = F.conv(x, w, stride=stride, padding=size // 2)
         return F.concat([t.reshape(-1) for t in (y, *gradients(y, [x, w], g))])
 
-    found = []
-    for n, c, o, side in CONVOLUTIONS:
-        out = side // stride
-        entry = op, shape_class(c, o, (out, out))
-        found.append(Task(f"{c}->{o} {side}x{side} b{n}", entry, call, None,
-                          ((n, c, side, side), (o, c, 3, 3), (n, o, out, out))))
-    return found
+    out = -(-side // stride)
+    label = f"{c}->{o} {side}x{side} b{n}" + (f" {size}x{size} s{stride}" if (size, stride) != (3, 1) else "")
+    return Task(label, (op, shape_class(c, o, (out, out))), call, None,
+                ((n, c, side, side), (o, c, size, size), (n, o, out, out)))
 
 
 def space(op: str, device: Device) -> dict[str, Sequence[Any]]:

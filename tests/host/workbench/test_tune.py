@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from clnet import cli
+from clnet.errors import ConfigError
 from clnet.kernels import tuning as tune
 from clnet.kernels.matmul.problem import shape_class
 from clnet.workbench import played
+from clnet.workbench.tune import command, rules
 from clnet.workbench.tune import tasks as tune_tasks
 
 SHAPE = (96, 96)
@@ -25,7 +29,8 @@ def test_every_shipped_table_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(("line", "message"), [("tune", "neither"), ("tune --op matmul --placement", "both"),
-                                               ("tune --op matmul --budget -1", "above 0")])
+                                               ("tune --op matmul --budget -1", "above 0"),
+                                               ("tune --placement --rules", "--op NAME")])
 def test_bad_calls_are_refused(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(line.split()) != 0
     assert message in capsys.readouterr().err
@@ -36,6 +41,43 @@ def test_a_product_can_be_spelled() -> None:
     assert task.shapes == ((200, 96), (200, 48)) and task.entry == ("matmul", "TN 128x256x64")
     assert [t.label for t in tune_tasks.wanted("matmul", "TN 64x64x64")] == ["TN 64x64x64"]
     assert not tune_tasks.wanted("conv", "TN 96x200x48")
+
+
+def test_rules_are_held_against_sixty_products_and_forty_convolutions() -> None:
+    calls = {op: [t.label for t in tune_tasks.held(op)] for op in ("matmul", "conv", "winograd")}
+    assert {op: len(set(labels)) for op, labels in calls.items()} == {"matmul": 60, "conv": 20, "winograd": 20}
+
+
+@pytest.mark.parametrize(("gain", "status"), [(1.005, 0), (1.05, 1)])
+def test_rules_that_lose_too_much_fail(gain: float, status: int, monkeypatch: pytest.MonkeyPatch,
+                                       capsys: pytest.CaptureFixture[str]) -> None:
+    class Fake:
+        def __init__(self, module: str, patience: float) -> None:
+            pass
+
+        def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+            assert question["alone"]
+            return {"seconds": 1 / gain if question["values"] else 1.0, "error": 1.0}
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(rules, "Child", Fake)
+    monkeypatch.setattr(rules, "MARGIN", 1.0)
+    monkeypatch.setattr(command, "space", lambda op, device: {"a": (1,)})
+    engine: Any = SimpleNamespace(device=played.device("avx2"))
+    assert rules.hold(engine, "matmul", 60.0, "NN 64x64x64") == status
+    assert f"1 calls: loss {gain - 1:.1%} in the median" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="got 'nothing like this'"):
+        rules.hold(engine, "matmul", 1.0, "nothing like this")
+
+
+def test_rules_alone_take_no_table() -> None:
+    device = replace(played.device("avx512"), name="Intel(R) Xeon(R) Processor")
+    with tune.serving() as served, tune.rules_alone():
+        assert tune.numbers(device, "matmul cpu") == {n: tune.defaults("matmul cpu")[n]
+                                                      for n in tune.meanings("matmul cpu")}
+    assert not served and tune.numbers(device, "matmul cpu")["tile"] == (8, 3)
 
 
 def test_shape_classes_say_layout_and_size() -> None:
