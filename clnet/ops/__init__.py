@@ -3,7 +3,7 @@
 from ..names import guide as _guide
 from ..names import tell as _tell
 from . import draws as random
-from . import methods
+from . import graphs, mesh, methods
 from .activations import (
     ACTIVATIONS,
     activation,
@@ -26,6 +26,7 @@ from .attention import attention
 from .checkpoint import checkpoint
 from .conv import conv, conv_transpose
 from .ctc import ctc
+from .cumulative import cummax, cumprod, cumsum, logcumsumexp
 from .draws import bernoulli, philox
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
 from .indexing import getitem

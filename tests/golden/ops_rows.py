@@ -113,7 +113,21 @@ def damped(init: Any, xs: Any, step: Any, reverse: bool = False) -> Any:
     return states[-1], squares.flip(0) if reverse else squares
 
 
+def first_maxima(x: Any, axis: int) -> Any:
+    """PyTorch gives the last of equal ones; draws have none."""
+    y = torch.cummax(x, axis)
+    return y.values, y.indices
+
+
+def cumulative(x: Any, how: str, out: str, reverse: bool) -> Any:
+    run = {"SUM": torch.cumsum, "PRODUCT": torch.cumprod, "LOGADDEXP": torch.logcumsumexp,
+           "MAXIMUM": lambda x, axis: torch.cummax(x, axis).indices}[how]
+    return run(x.flip(1), 1).flip(1) if reverse else run(x, 1)
+
+
 RULES = {
+    "cumsum": torch.cumsum, "cumprod": torch.cumprod, "logcumsumexp": torch.logcumsumexp, "cummax": first_maxima,
+    "cumulative": cumulative,
     "prod_gradient": prod_gradient,
     "sum": lambda x, axes: torch.sum(x, tuple(axes), keepdim=True), "max": _single(lambda x, a: torch.max(x, a).values),
     "min": _single(lambda x, a: torch.min(x, a).values), "prod": _single(torch.prod), "argmax": _single(torch.argmax),
@@ -150,6 +164,7 @@ def draw(*shape: int) -> Any:
 TIED = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [-5, -1, -1, -7]], np.float32)
 MORE = {
     **{n: [More([TIED], dict(axes=(1,))), More([TIED], dict(axes=(0, 1)))] for n in ("max", "min", "argmax", "argmin")},
+    "cumprod": [More([np.array([[2, -3, 0, 4], [1, 0, 5, 0], [1, 2, 3, 4]], np.float32)], dict(axis=1))],
     "norm": [More([np.array([[3e25, -4e25], [0, 0]], np.float32)], slopes=False), More([np.zeros((2, 2), np.float32)])],
     "any": [More([np.array([[0, 0], [0, -1], [2, 3]], np.float32)], dict(axes=1))],
     "all": [More([np.array([[0, 0], [0, -1], [2, 3]], np.float32)], dict(axes=1))],

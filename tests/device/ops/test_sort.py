@@ -69,3 +69,10 @@ def test_kernels_of_gpus(engine: Any, as_gpu: Callable[..., Any]) -> None:
     x = drawn("float32", (2, 1000))
     with on(engine if engine.device.is_gpu else as_gpu(engine)):
         assert np.array_equal(F.argsort(x).numpy(), np.argsort(x, -1, kind="stable"))
+
+
+def test_running_sums_of_every_size(engine: Any, serves_all: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    with on(engine):
+        serves_all(lambda x: (F.cumsum(x, 0), F.cumprod(x), F.logcumsumexp(x), *F.cummax(x, 0)),
+                   [(rng.normal(size=(n, 7)).astype(np.float32),) for n in (12, 9, 5, 14, 3)])

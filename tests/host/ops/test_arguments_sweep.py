@@ -52,6 +52,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "segment_sum": dict(x=draw(3, 4), offsets=np.array([0, 1, 3])),
     **{n: dict(x=X, axis=1, descending=True) for n in ("sort", "argsort")},
     "topk": dict(x=X, k=2, axis=1, largest=False),
+    **{n: dict(x=X, axis=1) for n in ("cumsum", "cumprod", "cummax", "logcumsumexp")},
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),

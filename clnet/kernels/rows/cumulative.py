@@ -1,0 +1,69 @@
+"""Running sums, products and maxima along an axis (cumulative.cl)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.size import typical
+from ...core.spec import NARROW
+from ...engine.compile.c_types import STORAGE
+from ..operand import Operand
+from ..stage import Stage
+from ..variant import Answer, Offer, Refusal, variant
+
+if TYPE_CHECKING:
+    from ...engine.device.devices import Device
+
+COLUMNS = 64  # neighbours that a work-item of a CPU takes
+SHARE = {"cpu": 1 << 15, "gpu": 1 << 10}  # [steps] that are worth a share of their own
+MOST = {"cpu": 2, "gpu": 8}  # shares a compute unit
+FREE = frozenset(("A", "N", "D", "SHARE"))
+
+
+@dataclass(frozen=True)
+class Running:
+    """`how` (a, n, d) is accumulated along the middle axis: the dtype that is read, and that of the result."""
+
+    how: str
+    a: int
+    n: int
+    d: int
+    dtype: str
+    out: str
+    reverse: bool
+
+
+def problem(operands: Sequence[Operand], *, how: str, out: str, reverse: bool) -> Running | Refusal:
+    (a, n, d), dtype = operands[0].shape, operands[0].dtype
+    if not a or not n or not d:
+        return Refusal("no elements")
+    return Running(how, a, n, d, "float32" if dtype in NARROW else dtype, "float32" if out in NARROW else out, reverse)
+
+
+@variant("cumulative", cl="cumulative.cl", serves="all devices: shares of the axis, then a walk over each")
+def walked(p: Running, device: Device) -> Answer:
+    return Offer(lambda: _stages(p, device))
+
+
+def _stages(p: Running, device: Device) -> list[Stage]:
+    kind = "gpu" if device.is_gpu else "cpu"
+    chunk = 1 if device.is_gpu else min(COLUMNS, typical(p.d))
+    columns = p.a * -(-p.d // chunk)
+    wanted = max(1, device.compute_units * MOST[kind] // max(1, typical(columns)))
+    parts = max(1, min(wanted, typical(p.n) // SHARE[kind]))
+    stored = STORAGE[p.out if p.how != "MAXIMUM" else p.dtype]
+    wide = stored == "float" and device.fp64 and p.how != "MAXIMUM"
+    macros: dict[str, Any] = dict(HOW=p.how, A=p.a, N=p.n, D=p.d, PARTS=parts, SHARE=-(-p.n // parts), CHUNK=chunk,
+                                  REVERSE=int(p.reverse), ACC="double" if wide else stored, S=STORAGE[p.dtype])
+    size = 8 * p.a * parts * p.d
+    scratch = {"partial": size, "places": size} if parts > 1 else {}
+    group = None if device.is_gpu else (1, 1)
+    grid = (parts, columns)
+    run = Stage("cumulative", dict(macros, STAGE="RUN"), grid, group, domain=(p.a, p.n, p.d), scratch=scratch,
+                free=FREE)
+    fold = Stage("cumulative", dict(macros, STAGE="FOLD"), grid, group, scratch=scratch, final=False, free=FREE)
+    return [fold, run] if parts > 1 else [run]
+
+
