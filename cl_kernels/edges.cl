@@ -30,8 +30,14 @@
 #define REVERSE 0               // 1: of the edges out of a node
 #endif
 
+#ifndef X_ALIGN
+#define X_ALIGN 1               // elements to which x is aligned
+#endif
 #if VW == 1
 #define EPILOGUE_V EPILOGUE
+#define TAKE(p) (*(p))
+#else
+#define TAKE(p) (X_ALIGN % VW ? CAT(vload, VW)(0, (p)) : VLOAD(p))
 #endif
 
 #if STAGE == ORDER
@@ -141,7 +147,7 @@ __kernel void segments(PARAMS) {
 #else
     VT sum = VSPLAT(0);
     __global const T* restrict from = x + h * WIDTH;
-    EACH(TERM(sum, VSPLAT, VLOAD(ROW)))
+    EACH(TERM(sum, VSPLAT, TAKE(ROW)))
     EPILOGUE_V(v, h, d, sum);
 #endif
 #else

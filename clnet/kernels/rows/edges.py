@@ -101,7 +101,7 @@ def _dot_stage(p: Sums, device: Device) -> Stage:
     chunk, items = (1, up(count, GPU_GROUP)) if device.is_gpu else dealt(
         device, count, count * p.heads * p.width, DOTTED)
     return Stage("dots", {**defines, "CHUNK": chunk}, (items,), (GPU_GROUP if device.is_gpu else 1,),
-                 domain=(p.edges, p.heads), lanes=p.lanes(device), free=FREE)
+                 domain=(p.edges, p.heads), lanes=1 if device.is_gpu else p.lanes(device), free=FREE)
 
 
 @variant("edge_order", cl="edges.cl", serves="all devices: a stable sort, as that of scatters")
