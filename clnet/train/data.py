@@ -17,13 +17,14 @@ from ..names import guide as _guide
 from .batches import Batches
 from .graph import Graph
 from .graphs import Graphs, Neighbours
+from .mesh import mesh_edges
 from .packed import PackedSequences
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
 
 __all__ = [
     "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "from_arrays", "load",
-    "read_idx", "read_npz",
+    "mesh_edges", "read_idx", "read_npz",
 ]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
