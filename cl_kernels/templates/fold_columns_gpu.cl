@@ -2,7 +2,6 @@
 //
 //   work-group (i, s), of $X x $Y items: $X of $COLUMNS vectors of results; its $Y lines walk the s-th $CHUNK of $R in turn, then merge in a
 //   tree in local memory, so the order of the fold, and with it the result, is the same on every run
-$functions
 __kernel __attribute__((reqd_work_group_size($X, $Y, 1)))
 void $name($params) {
     $begin

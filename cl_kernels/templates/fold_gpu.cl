@@ -2,7 +2,6 @@
 //
 //   $G items a result, $L results a work-group; the items of a result walk the s-th $CHUNK of $Q vectors in strides of $G (s: the group's second
 //   number), then merge in a tree in local memory, so the order of the fold, and with it the result, is the same on every run
-$functions
 __kernel __attribute__((reqd_work_group_size($GROUP, 1, 1)))
 void $name($params) {
     $begin

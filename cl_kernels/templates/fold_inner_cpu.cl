@@ -2,22 +2,18 @@
 //
 //   grid ($items), local size 1: a work-item owns results [o0, o1) of $O; j walks $J in vectors of $W, r walks $R. Blocks of $RB x $JB are folded
 //   on their own and merged in their order: a sum stays near the size of what is added to it
-$functions
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void $name($params) {
     $begin
-    const size_t o0 = get_global_id(0) * $chunk, o1 = min(o0 + $chunk, (size_t)$O);
+    $results
     for (size_t o = o0; o < o1; ++o) {
 $init
         for (size_t r0 = 0; r0 < $R; r0 += $RB) for (size_t j0 = 0; j0 < $J; j0 += $JB) {
-            const size_t r1 = min(r0 + $RB, (size_t)$R), j1 = min(j0 + $JB, (size_t)$J);
+            const size_t r1 = $r1, j1 = $j1;
 $begin_block
             for (size_t r = r0; r < r1; ++r) {
                 size_t j = j0;
-$vector_loop
-                for (; j < j1; ++j) {
-$scalar_body
-                }
+$loops
             }
 $end_block
         }

@@ -2,7 +2,6 @@
 //
 //   $L items of a work-group of $G for each o walk its vectors, then merge in a tree in local memory,
 //   so the order of the fold, and with it the result, is the same on every run
-$functions
 __kernel __attribute__((reqd_work_group_size($G, 1, 1)))
 void $name($params) {
     $begin

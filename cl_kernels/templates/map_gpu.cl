@@ -1,5 +1,4 @@
 // out[o, j] = f(inputs at (o, j)), j a multiple of $W          one work-item per $W elements of a row, $items in all
-$functions
 __kernel void $name($params) {
     $begin
     const $index i = get_global_id(0);

@@ -49,7 +49,7 @@ def store_lines(emitter: Emitter, stores: list[Node], flat: Expr) -> None:
 
 def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str) -> float:
     """Share of the loads that are contiguous along `lane` or independent of it, from a dry run of the emitter."""
-    e = Emitter(Params(), {}, in_memory(schedule, fusion))
+    e = Emitter(Params(), in_memory(schedule, fusion))
     e.given.update({core: Value("core", core.spec.dtype, 1) for core in fusion.cores})
     for n in nodes:
         if n not in e.given:

@@ -55,7 +55,8 @@ def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> s
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
         return f"vload_half({at}, {pointer})" if lanes == 1 else f"vload_half{lanes}(0, {where})"
-    whole = f"*(__global const {vector(STORAGE[dtype], lanes)}*)({where})" if cast else f"vload{lanes}(0, {where})"
+    kind = vector(STORAGE[dtype], lanes)
+    whole = f"*(__global const {kind}*)({where})" if cast else f"LOAD_{kind}({where})"
     raw = f"{pointer}[{at}]" if lanes == 1 else whole
     if dtype == "bfloat16":
         return f"as_{vector('float', lanes)}(convert_{vector('uint', lanes)}({raw}) << 16)"
@@ -75,7 +76,7 @@ def store(value: str, pointer: str, at: str, dtype: str, lanes: int, cast: bool 
         return f"__builtin_nontemporal_store({value}, (__global {vector(STORAGE[dtype], lanes)}*)({where}));"
     if cast and lanes > 1:
         return f"*(__global {vector(STORAGE[dtype], lanes)}*)({where}) = {value};"
-    return f"{pointer}[{at}] = {value};" if lanes == 1 else f"vstore{lanes}({value}, 0, {where});"
+    return f"{pointer}[{at}] = {value};" if lanes == 1 else f"STORE_{vector(STORAGE[dtype], lanes)}({value}, {where});"
 
 
 def convert(value: str, have: str, want: str, lanes: int) -> str:
@@ -119,6 +120,8 @@ def helpers(text: str, device: Device) -> str:
         else:
             out.append(f"#define BOOL_{ctype}{lanes}(c) "
                        f"{f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
+    out += [_anywhere(ctype, lanes, device.known.plain_loads)
+            for ctype, lanes in sorted({m[1:] for m in mentions(text, ("LOAD", "STORE"), r"([a-z]+)(\d+)\(")})]
     out += [_store_half(int(lanes), not device.stores_half_vectors)
             for _, lanes in mentions(text, ["store_half"], r"(\d+)\(")]
     for name, lanes in mentions(text, ("to_bfloat16", "round_bfloat16", "round_float16"), r"(\d+)\b"):
@@ -131,6 +134,18 @@ def helpers(text: str, device: Device) -> str:
         if name == "round_float16":
             out.append(_round_float16(int(lanes)))
     return "\n".join(out)
+
+
+def _anywhere(ctype: str, lanes: str, plain: bool) -> str:
+    """Vectors at __global pointers that are aligned to their elements: by OpenCL's own functions, or `plain` pointers
+    to vectors of such alignment.
+    """
+    kind = ctype + lanes
+    if not plain:
+        return f"#define LOAD_{kind}(p) vload{lanes}(0, p)\n#define STORE_{kind}(v, p) vstore{lanes}(v, 0, p)"
+    return (f"typedef {kind} {kind}_anywhere __attribute__((aligned(sizeof({ctype}))));\n"
+            f"#define LOAD_{kind}(p) (*(__global const {kind}_anywhere*)(p))\n"
+            f"#define STORE_{kind}(v, p) (*(__global {kind}_anywhere*)(p) = (v))")
 
 
 def _to_bfloat16(lanes: int, ptx: bool) -> str:

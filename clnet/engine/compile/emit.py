@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...core import op as ops
 from ...core.size import Size, common_divisor
 from ...core.spec import Spec, np_dtype, promote
 from . import c_types as ct
@@ -20,6 +19,7 @@ from .node import Node, Pointwise, View
 # Where a text declares its sizes as further parameters, and passes them on: `Source` puts them there.
 DECLARED, PASSED = "\ue002", "\ue003"
 PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
+SIMPLE = re.compile(r"\w+|\(?-?[\d.]+(?:e[-+]?\d+)?[fuUL]*\)?")  # a name or a number
 # ~x, hidden from the compiler behind a number that only the launch knows to be 0: Intel's CPU compiler (2026.0) gives
 # wrong values or illegal instructions where a loop holds both ~x and max(x, y) of 32-bit and wider integers.
 ALL_ONES = "(x ^ (T)(-1 - (int)get_global_offset(0)))"
@@ -106,7 +106,7 @@ class Value:
 
 
 class Emitter:
-    """Emits into `lines`; `functions` collects the inline functions of the ops used.
+    """Emits into `lines`.
 
     With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and
     written through pointers to vectors; the lane variable must count in steps of `lanes`. With `streamed` (alike),
@@ -114,12 +114,12 @@ class Emitter:
     are asked for; 0: they are not.
     """
 
-    def __init__(self, params: Params, functions: dict[str, str], in_memory: Callable[[Node], bool],
-                 lane: str = "", lanes: int = 1, prefix: str = "t",
+    def __init__(self, params: Params, in_memory: Callable[[Node], bool], lane: str = "", lanes: int = 1,
+                 prefix: str = "t",
                  alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None,
                  ahead: Callable[[Node], int] = lambda _: 0) -> None:
         self.alignment, self.streamed, self.ahead = alignment, streamed, ahead
-        self.params, self.functions, self.in_memory = params, functions, in_memory
+        self.params, self.in_memory = params, in_memory
         self.lane, self.lanes, self.prefix = lane, lanes, prefix
         self.lines: list[str] = []
         self.loads: list[Load] = []
@@ -263,18 +263,19 @@ class Emitter:
             return values[0]
         compute = out if out != "bool" or op.selects else promote(*(v.dtype for v in values))
         wanted = ["bool" if op.selects and k == 0 else compute for k in range(len(values))]
-        args = [self.convert(v, w) for v, w in zip(values, wanted, strict=True)]
-        texts = [a.name if a.lanes == lanes else f"({ct.vector(ct.REGISTER[a.dtype], lanes)})({a.name})" for a in args]
-        name = self._function(op, compute, wanted, out, lanes)
-        return self._new(ct.REGISTER[out], lanes, f"{name}({', '.join(texts)})", out)
+        text = expression(op.expression, compute, lanes)
+        places = {a: self._place(self.convert(v, w), lanes) for a, v, w in zip(op.args, values, wanted, strict=True)}
+        text = re.sub(rf"\b({'|'.join(places)})\b", lambda m: places[m[0]], text) if places else text
+        return self._new(ct.REGISTER[out], lanes, text, out)
 
-    def _function(self, op: ops.Pointwise, compute: str, wanted: list[str], out: str, lanes: int) -> str:
-        ctype = ct.vector(ct.REGISTER[compute], lanes)
-        name = f"op_{op.name}_{ctype}"
-        if name not in self.functions:
-            params = ", ".join(f"{ct.vector(ct.REGISTER[w], lanes)} {a}" for a, w in zip(op.args, wanted, strict=True))
-            self.functions[name] = (f"inline {ct.vector(ct.REGISTER[out], lanes)} {name}({params}) "
-                                    f"{{ return {expression(op.expression, compute, lanes)}; }}")
+    def _place(self, v: Value, lanes: int) -> str:
+        """v as it may stand in an expression: a number with its type, and an expression by a name, as it would be
+        contracted with what is around it.
+        """
+        ctype = ct.REGISTER[v.dtype]
+        name = v.name if SIMPLE.fullmatch(v.name) else self._new(ctype, v.lanes, v.name, v.dtype).name
+        if v.lanes != lanes or not name[0].islower():
+            return f"({ct.vector(ctype, lanes)})({name})"
         return name
 
 

@@ -190,9 +190,9 @@ class Accumulators:
             summed = f"TWO_SUM({ctype}, {self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])"
             steps = [(self.name(core, c, "v"), summed if exact else merged)]
             steps += [(self.lost(core, "v"), f"{self.lost(core, 'a')} += {lanes}[l];")] if exact else []
-            each = "".join(f" vstore{width}({v}, 0, {lanes}); for (int l = 0; l < {width}; ++l) {step}"
-                           for v, step in steps)
-            out.append(f"{{ {ctype} {lanes}[{width}];{each} }}")
+            # of a copy: what a loop reads lane by lane is kept in memory, during the fold, too
+            out += [f"{{ const {ct.vector(ctype, width)} whole = {v}; const {ctype}* {lanes} = (const {ctype}*)&whole; "
+                    f"for (int l = 0; l < {width}; ++l) {step} }}" for v, step in steps]
         return [*out, *(self.found("a") if cut else [])]
 
     def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
@@ -222,12 +222,12 @@ class Writer:
 
     def __init__(self, schedule: Schedule, fusion: Folds, dims: Shape, device: Device) -> None:
         self.schedule, self.fusion, self.dims, self.device = schedule, fusion, dims, device
-        self.params, self.functions = Params(), dict[str, str]()
+        self.params = Params()
         self.acc = Accumulators(fusion)
         self.name = f"fold_{kernel_name(fusion)}"
 
     def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:
-        return Emitter(self.params, self.functions, in_memory(self.schedule, self.fusion), lane, lanes, prefix)
+        return Emitter(self.params, in_memory(self.schedule, self.fusion), lane, lanes, prefix)
 
     def finish(self, flat: Expr, lane: str = "", lanes: int = 1, prefix: str = "a") -> list[str]:
         """Statements that carry the finished results through the fused pointwise ops to memory."""
@@ -237,6 +237,5 @@ class Writer:
         return e.lines
 
     def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: object) -> Source:
-        text = template(stem, functions="\n".join(self.functions.values()), name=self.name,
-                        params=self.params.declaration(), begin=self.params.begin(), **fields)
+        text = template(stem, name=self.name, params=self.params.declaration(), begin=self.params.begin(), **fields)
         return Source(self.name, finish(text, self.device), self.params, grid, group)

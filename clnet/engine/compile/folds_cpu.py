@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.size import typical, varies
+from ...core.size import divides, typical, varies
 from ...kernels.grid import item_count
 from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .fusion import Folds, Schedule
-from .index import Expr, var
-from .source import Source, indent
+from .index import var
+from .source import Source, indent, share, until
 
 if TYPE_CHECKING:
     from ..device.devices import Device
@@ -36,36 +36,42 @@ class _CpuWriter(Writer):
         """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
         dims, acc, near = self.dims, self.acc, typical(n)
         rest = dims.length // n if n else 0
-        o, r, j = var("o", dims.results), var("r", rest), var("j", n)
         width = self.device.vector_width if is_simple(self.fusion) and near >= self.device.vector_width else 1
-
-        def step(lanes: int, prefix: str, j: Expr, lane: str) -> list[str]:
-            return acc.step(self.emitter(lane, lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes, prefix)
-
         # Lanes, accumulators of all, those of a block.
         # Two vectors side by side: one alone would wait for each addition to finish.
         vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (near >= 8 * width > 8)]
         kinds = [(1, "a", "b"), *vectors]
         longest = max(near // (width * max(len(vectors), 1)), near % width, 1)  # steps of a row into one accumulator
         cut = is_cut(self.fusion, rest * longest, BLOCK)
-        init, own, end = acc.blocks(kinds, cut)
-        loop = list[str]()
-        for count in range(len(vectors), 0, -1):
-            loop.append(f"for (; j + {count * width} <= j1; j += {count * width}) {{")
-            for k, (_, whole, part) in enumerate(vectors[:count]):
-                body = step(width, part if cut else whole, var(f"j_{k}", n), f"j_{k}")
-                loop += [f"    {{ const size_t j_{k} = j + {k * width};", *("    " + line for line in body), "    }"]
-            loop.append("}")
-        scalar = step(1, "b" if cut else "a", j, "j")
+        whole = bool(vectors) and divides(width, n)  # nothing is left for the scalar of a block
+        init = acc.blocks(kinds, cut)[0]
+        _, own, end = acc.blocks(vectors if whole else kinds, cut)
+        steps = [count * width for count in range(len(vectors), 0, -1)] + [1]
+        loops = list[str]()
+        for k, step in enumerate(steps):
+            if k == 0 or not divides(steps[k - 1], n):  # shares and blocks are whole multiples of the longest step
+                loops += self._loop(n, step, kinds[1 : 1 + step // width] if step > 1 else kinds[:1], cut)
         join = (acc.absorb(width, "v", "x", cut) if len(vectors) > 1 else []) + acc.join(width, cut)
         chunk = -(-dims.results // self.items(dims.results)) if dims.results else 1
-        items = -(-dims.results // chunk)
         rows = max(1, BLOCK // longest) if cut else max(rest, 1)  # of a block
         columns = BLOCK * width * max(len(vectors), 1) if cut and longest > BLOCK else max(n, 1)
-        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width,
-                           RB=rows, JB=columns, items=items, chunk=chunk, init=indent(init, 2),
-                           begin_block=indent(own, 3), vector_loop=indent(loop, 4), scalar_body=indent(scalar, 5),
-                           end_block=indent(end, 3), join=indent(join, 2), finish=indent(self.finish(o), 2))
+        items = -(-dims.results // chunk)
+        return self.source("fold_inner_cpu", (items,), (1,), O=dims.results, R=rest, J=n, W=width, RB=rows, JB=columns,
+                           items=items, results=share("o", 0, chunk, dims.results), r1=until("r0", rows, rest),
+                           j1=until("j0", columns, n), init=indent(init, 2), begin_block=indent(own, 3),
+                           loops=indent(loops, 4), end_block=indent(end, 3), join=indent(join, 2),
+                           finish=indent(self.finish(var("o", dims.results)), 2))
+
+    def _loop(self, n: int, step: int, kinds: list[tuple[int, str, str]], cut: bool) -> list[str]:
+        """The loop along rows of n in such steps, into an accumulator of each of `kinds` in turn."""
+        dims, lines = self.dims, list[str]()
+        o, r = var("o", dims.results), var("r", dims.length // n if n else 0)
+        for k, (lanes, whole, part) in enumerate(kinds):
+            j, lane = var(f"j_{k}", n), f"j_{k}"
+            body = self.acc.step(self.emitter(lane, lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes,
+                                 part if cut else whole)
+            lines += [f"    {{ const size_t {lane} = j + {k * lanes};", *("    " + line for line in body), "    }"]
+        return [f"for (; j + {step} <= j1; j += {step}) {{", *lines, "}"]
 
     def outer(self, n: int) -> Source:
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
@@ -83,7 +89,7 @@ class _CpuWriter(Writer):
                 loops += self.side_by_side(n, lanes, vectors)
                 left %= vectors * lanes
         return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items,
-                           chunk=chunk, loops=indent(loops, 1))
+                           columns=share("j", 0, chunk, n), loops=indent(loops, 1))
 
     def side_by_side(self, n: int, lanes: int, vectors: int) -> list[str]:
         """The loop over results in steps of so many vectors side by side, each with the whole fold."""
@@ -102,7 +108,7 @@ class _CpuWriter(Writer):
             done += [*(acc.found(whole) if cut else []), "{", *self.finish(o * n + j, f"j_{k}", lanes, whole), "}"]
         if cut:
             body = [f"for (size_t r0 = 0; r0 < {dims.length}; r0 += {BLOCK}) {{", *own,
-                    f"for (size_t r = r0; r < min(r0 + {BLOCK}, (size_t){dims.length}); ++r) {{", *body, "}", *end, "}"]
+                    f"for (size_t r = r0; r < {until('r0', BLOCK, dims.length)}; ++r) {{", *body, "}", *end, "}"]
         else:
             body = [f"for (size_t r = 0; r < {dims.length}; ++r) {{", *body, "}"]
         return [*lines, *init, *body, *done, "}"]

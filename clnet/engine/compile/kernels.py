@@ -34,7 +34,7 @@ def kernel_sources(schedule: Schedule, fusion: KernelCall, device: Device) -> li
 
 def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, scratch: dict[str, int],
                    device: Device) -> Source:
-    params, functions, file = Params(scratch=scratch), dict[str, str](), source.kernel_file(stage.file or core.op.cl)
+    params, file = Params(scratch=scratch), source.kernel_file(stage.file or core.op.cl)
     aligned = ""
     for arg, i in zip(core.op.args, core.inputs, strict=True):
         node, offset, _ = operand(core, i)
@@ -43,12 +43,12 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
             aligned += f"#define {arg.upper()}_ALIGN {common_divisor(offset, alignment(schedule, node))}\n"
         if i.spec.dtype in KINDS and f"{arg.upper()}_KIND" in file:
             aligned += f"#define {arg.upper()}_KIND {KINDS[i.spec.dtype]}\n"
-    tail = _epilogue(schedule, fusion, core, stage, params, functions, device) if stage.final else ""
+    tail = _epilogue(schedule, fusion, core, stage, params, device) if stage.final else ""
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
     head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
     if "SIZES" in file:
         head += f"#define SIZES {DECLARED}\n#define SIZES_PASSED {PASSED}\n"
-    text = "\n".join([source.kernel_file("include/vector.h"), *functions.values(), tail, head, file])
+    text = "\n".join([source.kernel_file("include/vector.h"), tail, head, file])
     vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
     if device.loads_vectors_by_cast:
         vectors += "#define CAST_LOADS\n"
@@ -57,7 +57,7 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
 
 
 def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, params: Params,
-              functions: dict[str, str], device: Device) -> str:
+              device: Device) -> str:
     """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry results through the fused pointwise ops to memory.
 
     A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
@@ -71,7 +71,7 @@ def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage
         names = [f"g_c{a}" for a in range(len(domain))]
         flat = Index(var(c, size) for c, size in zip(names, domain, strict=True)).flatten(domain).expr
         stores = [s for s in fusion.stores if same(s.size, given[0].size)]
-        e = Emitter(params, functions, in_memory(schedule, fusion), names[-1], lanes,
+        e = Emitter(params, in_memory(schedule, fusion), names[-1], lanes,
                     alignment=known_alignment(schedule, device) if stage.stepped else None,
                     streamed=streamed(schedule, stores, device) if stage.stepped else None)
         e.given.update({n: Value(f"g_v{k or ''}", n.spec.dtype, lanes) for k, n in enumerate(given)})

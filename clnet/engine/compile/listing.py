@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 SHORT = 60  # lines that need no shortening
-FUSED = ("epilogue", "op_")  # functions that carry what was fused into the kernel
+FUSED = "epilogue"  # of functions that carry what was fused into the kernel: how their names begin
 WORD = re.compile(r"[A-Za-z_]\w*")
 DEFINE = re.compile(r"#\s*define\s+(\w+)(\()?(.*)", re.DOTALL)
 DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif|define|undef)\b(.*)", re.DOTALL)

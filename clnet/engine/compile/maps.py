@@ -1,4 +1,4 @@
-"""Map -> source: each pointwise op is one inline function; a kernel calls them in turn, element by element."""
+"""Map -> source: a statement for each pointwise op, element by element."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .accesses import ahead, in_memory, known_alignment, nice_share, store_lines
 from .emit import Emitter, Params
 from .fusion import Map, Schedule
 from .index import Expr, var
-from .source import Source, finish, indent, kernel_name, template
+from .source import Source, finish, indent, kernel_name, share, template
 
 if TYPE_CHECKING:
     from ..device.devices import Device
@@ -29,10 +29,10 @@ def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
     outer, inner = math.prod(domain[:k]), math.prod(domain[k:])
     flat = var("o", outer) * inner + var("j", inner)
     width = _gpu_width(schedule, fusion, device, inner, flat) if device.is_gpu else device.vector_width
-    params, functions = Params(), dict[str, str]()
+    params = Params()
 
     def body(lanes: int) -> list[str]:
-        e = Emitter(params, functions, in_memory(schedule, fusion), "j", lanes,
+        e = Emitter(params, in_memory(schedule, fusion), "j", lanes,
                     alignment=known_alignment(schedule, device), streamed=streamed(schedule, fusion.stores, device),
                     ahead=functools.partial(ahead, device))
         store_lines(e, fusion.stores, flat)
@@ -41,20 +41,23 @@ def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
     name = f"map_{kernel_name(fusion)}"
     if device.is_gpu:
         lines, items = indent(body(width), 1), outer * inner // width
-        text = template("map_gpu", functions="\n".join(functions.values()), name=name, params=params.declaration(),
+        text = template("map_gpu", name=name, params=params.declaration(),
                         begin=params.begin(), body=lines, J=per_row(inner // width, outer == 1), W=width, items=items,
                         index="uint" if items < 1 << 31 else "size_t")
         return Source(name, finish(text, device), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     vector_body = body(width) if width > 1 and typical(inner) >= width else []
-    scalar_body = body(1)
-    fields = dict(functions="\n".join(functions.values()), name=name, O=outer, J=inner, W=width)
+    loops = _loop(width, vector_body) if vector_body else []
+    loops += [] if vector_body and divides(width, inner) else _loop(1, body(1))  # shares are whole vectors
     items_o, items_j = _share(outer, inner, width, device)
     chunk_o, chunk_j = -(-outer // items_o), -(-inner // items_j // width) * width if items_j > 1 else inner
-    loop = [f"for (; j + {width} <= j1; j += {width}) {{", *("    " + s for s in vector_body), "}"]
-    text = template("map_cpu", params=params.declaration(), begin=params.begin(), items_o=items_o, items_j=items_j,
-                    chunk_o=chunk_o, chunk_j=chunk_j, vector_loop=indent(loop if vector_body else [], 2),
-                    scalar_body=indent(scalar_body, 3), **fields)
+    text = template("map_cpu", name=name, params=params.declaration(), begin=params.begin(), items_o=items_o,
+                    items_j=items_j, O=outer, J=inner, W=width, columns=share("j", 0, chunk_j, inner),
+                    rows=share("o", 1, chunk_o, outer), loops=indent(loops, 2))
     return Source(name, finish(text, device), params, (items_j, items_o), (1, 1))
+
+
+def _loop(step: int, body: list[str]) -> list[str]:
+    return [f"for (; j + {step} <= j1; j += {step}) {{", *("    " + line for line in body), "}"]
 
 
 def _gpu_width(schedule: Schedule, fusion: Map, device: Device, inner: int, flat: Expr) -> int:

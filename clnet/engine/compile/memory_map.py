@@ -169,7 +169,7 @@ class _Mapper:
         return all(fusion is home for fusion in readers) and (not readers or self._elementwise(home, target))
 
     def _elementwise(self, fusion: Fusion, target: Node) -> bool:
-        e = Emitter(Params(), {}, in_memory(self.schedule, fusion))
+        e = Emitter(Params(), in_memory(self.schedule, fusion))
         flat = var("i", fusion.size)
         for n in fusion.stores:
             e.at(n, flat)

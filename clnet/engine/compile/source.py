@@ -9,7 +9,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...core.size import MARKED, Size, in_text
+from ...core.size import MARKED, Size, divides, in_text, same
 from . import c_types as ct
 from .emit import DECLARED, PASSED, Params, integer_helpers
 from .fusion import Fusion
@@ -52,6 +52,22 @@ def kernel_file(name: str) -> str:
 def template(stem: str, **fields: object) -> str:
     """A skeleton from cl_kernels/templates with its fields filled in."""
     return string.Template(kernel_file(f"templates/{stem}.cl")).substitute({k: str(v) for k, v in fields.items()})
+
+
+def share(name: str, at: int, step: int, size: int) -> str:
+    """C that declares the ends name0 and name1 of a work-item's share of [0, size), `step` numbers: that of its place
+    along dimension `at` of the grid.
+    """
+    start = "0" if same(step, size) else f"get_global_id({at}) * {step}"
+    return f"const size_t {name}0 = {start}, {name}1 = {until(f'{name}0', step, size)};"
+
+
+def until(start: str, step: int, size: int) -> str:
+    """The end in C of the `step` numbers of [0, size) from `start` on, a multiple of step. Without min: a call."""
+    if same(step, size):
+        return str(size)
+    end = f"{start} + {step}"
+    return end if divides(step, size) else f"({end} < {size} ? {end} : {size})"
 
 
 def indent(lines: list[str], depth: int) -> str:
