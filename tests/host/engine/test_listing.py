@@ -45,8 +45,8 @@ __kernel void product(__global float* out) {{
 def test_the_branch_that_is_compiled_with_what_it_uses():
     text = kernel(PROGRAM, "product")
     assert "wrong" not in text and "UNUSED" not in text and "#if" not in text and "epilogue_other" not in text
-    assert all(part in text for part in ("#define WIDTH 8", "#define TALL", "#define STORE", "max(v, 0.0f)", "void epilogue",
-                                         "for (size_t i"))
+    assert all(part in text for part in ("#define WIDTH 8", "#define TALL", "#define STORE", "max(v, 0.0f)",
+                                         "void epilogue", "for (size_t i"))
     assert text.splitlines()[0].endswith("; it calls pack")
     assert "nothing(x)" not in text
 
