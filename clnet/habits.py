@@ -98,13 +98,10 @@ train_test_split random_split -> data.from_arrays(x, y).split(test=0.2)
 CSVLogger TensorBoard -> train.CSVLog(path)
 cat concatenate -> ops.concat([a, b], 0)
 dot mm bmm -> ops.matmul(a, b)
-squeeze unsqueeze expand_dims view -> ops.reshape(x, shape)
-clamp -> ops.clip(x, low, high)
+expand_dims -> ops.unsqueeze(x, axis)
+view -> ops.reshape(x, shape)
 zeros_like -> ops.zeros(x.shape)
 ones_like -> ops.ones(x.shape)
-std -> ops.sqrt(ops.var(x, axis))
-norm -> ops.sqrt(ops.sum(x * x))
-swapaxes -> ops.transpose(x, a, b)
 nn keras -> clnet.layers
 optim optimizer optimisers -> clnet.optimizers
 functional F -> clnet.ops

@@ -22,9 +22,28 @@ from .activations import (
     squash,
     swish,
 )
+from .arranging import (
+    diag,
+    eye,
+    index_select,
+    linspace,
+    masked_fill,
+    meshgrid,
+    moveaxis,
+    outer,
+    repeat,
+    roll,
+    squeeze,
+    swapaxes,
+    tile,
+    tril,
+    triu,
+    unsqueeze,
+)
 from .attention import attention
 from .checkpoint import checkpoint
 from .conv import conv, conv_transpose
+from .counting import bincount, histogram, nonzero, searchsorted, unique
 from .ctc import ctc
 from .cumulative import cummax, cumprod, cumsum, logcumsumexp
 from .draws import bernoulli, philox
@@ -107,6 +126,7 @@ from .pointwise import (
     where,
     zeros,
 )
+from .pointwise import clip as clamp
 from .pool import avg_pool, global_pool, max_pool, max_pool_indices
 from .reduce import argmax_ as argmax
 from .reduce import argmin_ as argmin
@@ -117,6 +137,19 @@ from .scan import gru_cell, lstm_cell, recur, rnn_cell, scan
 from .segment import segment_dot, segment_spread, segment_sum
 from .sort import argsort, sort, topk
 from .sparse import sparse_matmul
+from .special_functions import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan2,
+    arctanh,
+    digamma,
+    erfinv,
+    lerp,
+    lgamma,
+    logaddexp,
+)
 from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 

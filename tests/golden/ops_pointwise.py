@@ -57,6 +57,8 @@ def squash(x: Any) -> Any:
 
 RULES = {
     "squash": squash,
+    **{n: getattr(torch, n) for n in ("arcsin", "arccos", "arcsinh", "arccosh", "arctanh", "arctan2", "logaddexp",
+                                      "lgamma", "digamma", "erfinv", "lerp")},
     **{n: getattr(torch, TORCH.get(n, n)) for n in SAME},
     "arctan": torch.arctan, "floordiv": lambda x, y: torch.floor_divide(x.detach(), y.detach()), "mod": torch.remainder,
     "softplus": F.softplus,
@@ -102,6 +104,11 @@ KINKED = """
 """.split()  # noqa: SIM905
 
 MORE = {
+    "arctan2": [More([np.array([0, 1, -1, 2, -3], np.float32)[:, None], np.array([1, -1, 2.5], np.float32)])],
+    "lgamma": [More([np.array([0.3, 0.9, 1.2, 30.5, -0.4, -2.7], np.float32)])],
+    "logaddexp": [More([LINE[:, None], LINE])],
+    "erfinv": [More([np.array([-0.999, -0.5, 0, 1e-3, 0.99, 0.99999], np.float32)]),
+               More([np.array([-1, 1, 1.5], np.float32)], slopes=False)],
     **{n: [More([LINE])] for n in SMOOTH},
     **{n: [More([LINE], slopes=False), More([ODD], slopes=False)] for n in KINKED},
     **{n: BITS.get(n, []) + TIES.get(n, []) for n in BITS.keys() | TIES.keys()},

@@ -175,7 +175,7 @@ def _filled(function: Callable[..., Any], attrs: dict[str, Any]) -> Callable[...
                 given, left = [*given, *left], []
             elif p.kind is p.POSITIONAL_OR_KEYWORD and (p.name in named or left):
                 given.append(named.pop(p.name) if p.name in named else left.pop(0))
-            elif left or p.kind is p.KEYWORD_ONLY:
+            else:
                 break
         return function(*given, *left, **named)
 

@@ -53,6 +53,16 @@ CALLS: dict[str, dict[str, Any]] = {
     **{n: dict(x=X, axis=1, descending=True) for n in ("sort", "argsort")},
     "topk": dict(x=X, k=2, axis=1, largest=False),
     **{n: dict(x=X, axis=1) for n in ("cumsum", "cumprod", "cummax", "logcumsumexp")},
+    "clamp": dict(x=X, low=0.2, high=0.7), "digamma": dict(x=X), "lerp": dict(x=X, y=X, weight=0.5),
+    "tril": dict(x=X, k=1), "triu": dict(x=X, k=0), "diag": dict(x=X, k=1), "roll": dict(x=X, shift=1, axis=0),
+    "tile": dict(x=X, repeats=(2, 1)), "repeat": dict(x=X, repeats=2, axis=0), "squeeze": dict(x=draw(1, 3), axis=0),
+    "unsqueeze": dict(x=X, axis=0), "swapaxes": dict(x=X, a=0, b=1), "moveaxis": dict(x=X, source=0, target=1),
+    "outer": dict(x=X, y=X), "meshgrid": {"*": (draw(2), draw(3))}, "linspace": dict(start=0.0, stop=1.0, num=3,
+                                                                                     dtype="float32"),
+    "eye": dict(n=2, m=3, k=0, dtype="float32"), "masked_fill": dict(x=X, mask=np.array([[True], [False]]), value=0.5),
+    "index_select": dict(x=X, axis=0, index=INDEX), "searchsorted": dict(row=draw(3), values=X, side="right"),
+    "nonzero": dict(x=X), "unique": dict(x=X, return_inverse=True, return_counts=True),
+    "bincount": dict(x=INDEX, weights=None, length=3), "histogram": dict(x=X, bins=3, range=(0.0, 1.0)),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
@@ -115,7 +125,8 @@ TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1,
            tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)), np.array([True, False]), np.array([], np.int64),
            "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
 # whatever is true is True
-FLAGS = {"keepdims", "descending", "largest", "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}
+FLAGS = {"keepdims", "descending", "largest", "return_inverse", "return_counts",
+         "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}
 
 
 def calls(name: str) -> dict[str, Any]:
