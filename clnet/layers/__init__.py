@@ -30,6 +30,8 @@ from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
+from .quantum import Measurement, Quantum
+from .rbf import RBF
 from .recurrent import GRU, LSTM, RNN, Bidirectional
 from .residual import (
     RRDB,
@@ -61,7 +63,7 @@ from .utility import (
 )
 
 __all__ = [
-    "GRU", "LSTM", "PNA", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d",
+    "GRU", "LSTM", "PNA", "RBF", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d",
     "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d",
     "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention", "DecoderBlock", "DeformConv2d",
     "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DiffusionConv", "DilatedConv2d",
@@ -69,13 +71,13 @@ __all__ = [
     "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GraphAttention", "GraphConvolution", "GraphIsomorphism",
     "GraphSAGE", "GraphTransformer", "GroupNorm", "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway",
     "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
-    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "MeshEdgeConv", "MeshPool",
-    "MessagePassing", "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad",
-    "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "RMSNorm", "RRDBNet", "ReGLU", "Readout",
-    "RepConv2d", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast",
-    "Softmax", "SparseLinear", "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d",
-    "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition",
-    "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
+    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "Measurement", "MeshEdgeConv",
+    "MeshPool", "MessagePassing", "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU",
+    "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "Quantum", "RMSNorm", "RRDBNet", "ReGLU",
+    "Readout", "RepConv2d", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d",
+    "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation",
+    "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
+    "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
 ]
 
 _guide(__name__)
