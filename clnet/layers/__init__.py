@@ -5,6 +5,7 @@ from .activation import PReLU
 from .attention import Attention, CrossAttention, GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from .base import Layer, no_tape
 from .blocks import Residual
+from .capsule import Capsule, DigitCapsule, PrimaryCapsule
 from .checkpoint import Checkpoint
 from .convlstm import ConvLSTM2d
 from .convolution import (
@@ -17,6 +18,7 @@ from .convolution import (
     DilatedConv2d,
     SeparableConv2d,
 )
+from .crf import CRF
 from .dense import BilinearGLU, Dense, FeedForward, GatedLinearUnit, GeGLU, Highway, ReGLU, SwiGLU
 from .densenet import DenseBlock, DenseBlockUnit, Transition
 from .embedding import Embedding, PositionalEncoding, TimeEmbedding
@@ -30,9 +32,8 @@ from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
-from .quantum import Measurement, Quantum
-from .rbf import RBF
 from .recurrent import GRU, LSTM, RNN, Bidirectional
+from .reservoir import Reservoir
 from .residual import (
     RRDB,
     BasicBlock,
@@ -44,6 +45,8 @@ from .residual import (
 )
 from .shape import Crop2d, Input, Pad, SequenceLast, Split, TimeDistributed
 from .sparse import LocallyConnected2d, SparseLinear
+from .spatial import SpatialTransformer
+from .spiking import Spiking
 from .transformer import DecoderBlock, PatchEmbedding, TransformerDecoderBlock, TransformerEncoderBlock
 from .upsampling import PixelShuffle, SubpixelConv2d, Upsample2d, Upsample3d
 from .utility import (
@@ -61,23 +64,26 @@ from .utility import (
     Reshape,
     Softmax,
 )
+from .variational import Reconstruction, Reparameterize
 
 __all__ = [
-    "GRU", "LSTM", "PNA", "RBF", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention", "AvgPool2d",
-    "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Checkpoint", "Concatenate", "Conv1d",
-    "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention", "DecoderBlock", "DeformConv2d",
-    "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d", "DiffusionConv", "DilatedConv2d",
-    "DirectionalGraphConv", "Dropout", "EdgeConditionedConv", "Embedding", "Expert", "FeedForward", "Flatten",
-    "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool", "GraphAttention", "GraphConvolution", "GraphIsomorphism",
-    "GraphSAGE", "GraphTransformer", "GroupNorm", "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway",
-    "HyperbolicLinear", "Input", "InstanceNorm", "InvertedResidual", "Lambda", "Layer", "LayerNorm",
-    "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d", "MaxPool3d", "Mean", "Measurement", "MeshEdgeConv",
-    "MeshPool", "MessagePassing", "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU",
-    "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding", "Quantum", "RMSNorm", "RRDBNet", "ReGLU",
-    "Readout", "RepConv2d", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d",
-    "SequenceLast", "Softmax", "SparseLinear", "SpectralNorm", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation",
-    "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
-    "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
+    "CRF", "GRU", "LSTM", "PNA", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention",
+    "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Capsule", "Checkpoint",
+    "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention",
+    "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d",
+    "DiffusionConv", "DigitCapsule", "DilatedConv2d", "DirectionalGraphConv", "Dropout", "EdgeConditionedConv",
+    "Embedding", "Expert", "FeedForward", "Flatten", "GatedLinearUnit", "GaussianNoise", "GeGLU", "GlobalPool",
+    "GraphAttention", "GraphConvolution", "GraphIsomorphism", "GraphSAGE", "GraphTransformer", "GroupNorm",
+    "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway", "HyperbolicLinear", "Input", "InstanceNorm",
+    "InvertedResidual", "Lambda", "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d",
+    "MaxPool3d", "Mean", "MeshEdgeConv", "MeshPool", "MessagePassing", "MixtureOfExperts",
+    "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d",
+    "PositionalEncoding", "PrimaryCapsule", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction",
+    "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
+    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm", "Spiking",
+    "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
+    "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
+    "Upsample2d", "Upsample3d", "no_tape",
 ]
 
 _guide(__name__)
