@@ -32,8 +32,9 @@ from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
+from .quantum import Measurement, Quantum
+from .rbf import RBF
 from .recurrent import GRU, LSTM, RNN, Bidirectional
-from .reservoir import Reservoir
 from .residual import (
     RRDB,
     BasicBlock,
@@ -46,7 +47,6 @@ from .residual import (
 from .shape import Crop2d, Input, Pad, SequenceLast, Split, TimeDistributed
 from .sparse import LocallyConnected2d, SparseLinear
 from .spatial import SpatialTransformer
-from .spiking import Spiking
 from .transformer import DecoderBlock, PatchEmbedding, TransformerDecoderBlock, TransformerEncoderBlock
 from .upsampling import PixelShuffle, SubpixelConv2d, Upsample2d, Upsample3d
 from .utility import (
@@ -67,7 +67,7 @@ from .utility import (
 from .variational import Reconstruction, Reparameterize
 
 __all__ = [
-    "CRF", "GRU", "LSTM", "PNA", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention",
+    "CRF", "GRU", "LSTM", "PNA", "RBF", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention",
     "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Capsule", "Checkpoint",
     "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention",
     "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d",
@@ -76,11 +76,11 @@ __all__ = [
     "GraphAttention", "GraphConvolution", "GraphIsomorphism", "GraphSAGE", "GraphTransformer", "GroupNorm",
     "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway", "HyperbolicLinear", "Input", "InstanceNorm",
     "InvertedResidual", "Lambda", "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d",
-    "MaxPool3d", "Mean", "MeshEdgeConv", "MeshPool", "MessagePassing", "MixtureOfExperts",
+    "MaxPool3d", "Mean", "Measurement", "MeshEdgeConv", "MeshPool", "MessagePassing", "MixtureOfExperts",
     "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d",
-    "PositionalEncoding", "PrimaryCapsule", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction",
-    "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
-    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm", "Spiking",
+    "PositionalEncoding", "PrimaryCapsule", "Quantum", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction",
+    "RepConv2d", "Reparameterize", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
+    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm",
     "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
     "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
     "Upsample2d", "Upsample3d", "no_tape",
