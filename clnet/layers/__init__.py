@@ -35,6 +35,7 @@ from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPoo
 from .quantum import Measurement, Quantum
 from .rbf import RBF
 from .recurrent import GRU, LSTM, RNN, Bidirectional
+from .reservoir import Reservoir
 from .residual import (
     RRDB,
     BasicBlock,
@@ -47,6 +48,7 @@ from .residual import (
 from .shape import Crop2d, Input, Pad, SequenceLast, Split, TimeDistributed
 from .sparse import LocallyConnected2d, SparseLinear
 from .spatial import SpatialTransformer
+from .spiking import Spiking
 from .transformer import DecoderBlock, PatchEmbedding, TransformerDecoderBlock, TransformerEncoderBlock
 from .upsampling import PixelShuffle, SubpixelConv2d, Upsample2d, Upsample3d
 from .utility import (
@@ -79,8 +81,8 @@ __all__ = [
     "MaxPool3d", "Mean", "Measurement", "MeshEdgeConv", "MeshPool", "MessagePassing", "MixtureOfExperts",
     "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d",
     "PositionalEncoding", "PrimaryCapsule", "Quantum", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction",
-    "RepConv2d", "Reparameterize", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
-    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm",
+    "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
+    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm", "Spiking",
     "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
     "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
     "Upsample2d", "Upsample3d", "no_tape",

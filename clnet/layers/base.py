@@ -91,6 +91,8 @@ class Layer(Configured):
     merges: ClassVar[bool] = False  # whether it takes any number of inputs, all alike
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
+    # What backward gives where it is not the formula's derivative, for status: it is not held to differences then.
+    surrogate_gradient: ClassVar[str] = ""
     # What checks, status and benchmarks run: (fields, inputs) each;
     # an input is a shape (drawn from U(−2, 2)) or an array.
     examples: ClassVar[list[tuple[dict[str, Any], list[Any]]]] = []

@@ -64,4 +64,76 @@ def measurement(c: Any, x: Any, p: Any) -> Any:
     return psi.abs() ** 2 / (psi.abs() ** 2).sum(-1, keepdim=True)
 
 
-RULES = {"RBF": rbf, "Quantum": quantum, "Measurement": measurement}
+@by("numpy, a loop over time")
+def reservoir(c: Any, x: Any, p: Any) -> Any:
+    w_in, w, bias = kept(c, "w_in") * c.input_scaling, kept(c, "w_res"), kept(c, "bias")
+    assert abs(torch.linalg.eigvals(w).abs().max() - c.spectral_radius) < 1e-5
+    state, found = torch.zeros(len(x[0]), c.reservoir_size).double(), []
+    for now in x[0].unbind(1):
+        state = (1 - c.leak_rate) * state + c.leak_rate * torch.tanh(now @ w_in.T + state @ w.T + bias)
+        found.append(state)
+    return torch.stack(found, 1)
+
+
+class _Jump(torch.autograd.Function):
+    """1 above 0, with the slope of a sigmoid's like, by its name, in place of its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, d: Any, kind: str, k: float) -> Any:
+        ctx.save_for_backward(d)
+        ctx.kind, ctx.k = kind, k
+        return (d > 0).double()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (d,), k = ctx.saved_tensors, ctx.k
+        slope = {"fast_sigmoid": (1 + k * d.abs()) ** -2, "atan": k / (2 * (1 + (torch.pi * k * d / 2) ** 2)),
+                 "sigmoid": k * torch.sigmoid(k * d) * (1 - torch.sigmoid(k * d))}[ctx.kind]
+        return g * slope, None, None
+
+
+def _lif(c: Any, s: Any, i: Any, dt: float) -> Any:
+    v = (1 - 1 / c.tau if c.neuron == "lif" else 1) * s[0] + i
+    return [v], v - c.threshold, lambda k: [v * (1 - k) if c.reset == "zero" else v - c.threshold * k]
+
+
+def _izhikevich(c: Any, s: Any, i: Any, dt: float) -> Any:
+    v = s[0] + dt * (0.04 * s[0] ** 2 + 5 * s[0] + 140 - s[1] + i)
+    u = s[1] + dt * 0.02 * (0.2 * v - s[1])
+    return [v, u], v - 30, lambda k: [(1 - k) * v - 65 * k, u + 8 * k]
+
+
+def _adex(c: Any, s: Any, i: Any, dt: float) -> Any:
+    leak, steep = s[0] + 70.6, torch.exp(torch.clamp((s[0] + 50.4) / 2, max=20))
+    v, w = s[0] + dt * (-30 * leak + 60 * steep - s[1] + i) / 281, s[1] + dt * (4 * leak - s[1]) / 144
+    return [v, w], v - 20, lambda k: [(1 - k) * v - 70.6 * k, w + 80.5 * k]
+
+
+def _hodgkin_huxley(c: Any, s: Any, i: Any, dt: float) -> Any:
+    v, m, h, n = s
+    rates = ((m, 0.1 * (v + 40) / (1 - torch.exp(-(v + 40) / 10)), 4 * torch.exp(-(v + 65) / 18)),
+             (h, 0.07 * torch.exp(-(v + 65) / 20), 1 / (1 + torch.exp(-(v + 35) / 10))),
+             (n, 0.01 * (v + 55) / (1 - torch.exp(-(v + 55) / 10)), 0.125 * torch.exp(-(v + 65) / 80)))
+    now = v + dt * (i - 120 * m ** 3 * h * (v - 50) - 36 * n ** 4 * (v + 77) - 0.3 * (v + 54.387))
+    new = [now, *(x + dt * (a * (1 - x) - b * x) for x, a, b in rates)]
+    return new, torch.where(v > 0, -now.abs(), now), lambda k: new
+
+
+@by("numpy, a loop over time, with PyTorch's gradients")
+def spiking(c: Any, x: Any, p: Any) -> Any:
+    flow, start, dt = {"izhikevich": (_izhikevich, (-65, -13), 1.0), "adex": (_adex, (-70.6, 0), 0.1),
+                       "hodgkin_huxley": (_hodgkin_huxley, (-65, 0.05, 0.6, 0.32), 0.01)}.get(c.neuron, (_lif, (0,), 1))
+    currents = torch.nn.functional.linear(x[0], p["weight"], p.get("bias"))
+    state, found = [torch.full_like(currents[:, 0], v) for v in start], []
+    wait = torch.zeros_like(currents[:, 0])
+    for i in currents.unbind(1):
+        state, d, after = flow(c, state, torch.where(wait > 0, 0, i), c.dt or dt)
+        spikes = _Jump.apply(d, c.surrogate, c.surrogate_slope)
+        state = after(spikes.detach() if c.detach_reset else spikes)
+        wait = torch.where(spikes > 0, c.refractory, (wait - 1).clamp(min=0))
+        found.append(spikes)
+    assert 0 < torch.stack(found).sum() < currents.numel(), "an example that says nothing"
+    return torch.stack(found, 1)
+
+
+RULES = {"RBF": rbf, "Quantum": quantum, "Measurement": measurement, "Reservoir": reservoir, "Spiking": spiking}

@@ -41,18 +41,18 @@ def layer_parity(cls: type[Layer], k: int = 0, engine: Engine | None = None, tra
 
 
 def layer_gradient(cls: type[Layer], k: int = 0, engine: Engine | None = None, train: bool = True) -> Result:
-    """Gradients of all float inputs and parameters:
-    the reference against differences, the device against the reference.
+    """Gradients of all float inputs and parameters: the reference against differences, unless a surrogate takes the
+    derivative's place, the device against the reference.
     """
     layer, inputs = make_layer(cls, k)
     example = layer_example(layer.train(train), inputs)
     if not any(is_float(a.dtype.name) for a in example.inputs):
         return Result("gradient", True, note="nothing to differentiate")
     rng = np.random.default_rng(0)
-    formula = checks.directional(example.function, example.inputs, rng)
+    formula = [] if layer.surrogate_gradient else [checks.directional(example.function, example.inputs, rng)]
     pulled = checks.derivative(example.function, example.inputs, rng)
     return checks.worst("gradient",
-                        [formula, checks.compare(pulled, example.inputs, engine, check="gradient", normwise=True)])
+                        [*formula, checks.compare(pulled, example.inputs, engine, check="gradient", normwise=True)])
 
 
 def learns(cls: type[Layer], k: int = 0) -> Result:

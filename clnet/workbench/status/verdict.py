@@ -126,6 +126,8 @@ def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Engi
         v.ask("forward",
               lambda: checks.worst("forward", (checks.compare(e.function, e.inputs, engine) for e in examples)))
     v.ask("backward", lambda: _backward(subject, examples, engine, steps))
+    if why := _surrogate(subject):
+        v.notes.append(f"backward: a surrogate, {why}")
     if "fp16" not in v.values:
         v.ask("fp16", lambda: _half(examples[0], engine))
 
@@ -135,7 +137,15 @@ def _backward(subject: Subject, examples: list[Example], engine: Engine, steps: 
         return NONE
     if steps:
         return steps.backward(examples[0])
+    if _surrogate(subject):
+        slopes = ((checks.derivative(e.function, e.inputs, np.random.default_rng(0)), e.inputs) for e in examples)
+        return checks.worst("backward", (checks.compare(f, x, engine, check="backward") for f, x in slopes))
     return checks.worst("backward", (checks.check_gradient(e.function, e.inputs, engine, order=1) for e in examples))
+
+
+def _surrogate(subject: Subject) -> str:
+    """What a layer says of a gradient that is not its formula's, "" of others."""
+    return subject.thing.surrogate_gradient if subject.kind == "layer" else ""
 
 
 def _has_gradient(subject: Subject, example: Example) -> bool:
