@@ -325,7 +325,7 @@ COMMANDS = (
         DEVICE,
     ), "A model of one's own: `clnet warm model.json --batch 64 --loss cross_entropy`."),
     Command("cache", "clnet cache",
-            "say where the compiled programs are kept and how much they take; `clear` deletes them", _cache, (
+            "say where compiled programs and plans are kept and how much they take; `clear` deletes them", _cache, (
         option("action", nargs="?", choices=("clear",), help="clear: delete them"),
     )),
 )

@@ -33,8 +33,14 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     spelt: dict[str, list[str]] = {}
     for k in known:
         spelt.setdefault(_plain(k), []).append(k)
-    close = difflib.get_close_matches(_plain(word), list(spelt), 1, 0.65)
-    return max(spelt[close[0]], key=lambda k: difflib.SequenceMatcher(None, word, k).ratio()) if close else None
+    mine = _plain(word)
+    close = difflib.get_close_matches(mine, list(spelt), 3, 0.65)
+    if not close:
+        return None
+    matched = {k: difflib.SequenceMatcher(None, k, mine) for k in close}
+    # Of equally near ones that with the longest piece in common: adamm is Adam, not ADMM.
+    best = max(close, key=lambda k: (matched[k].ratio(), matched[k].find_longest_match().size))
+    return max(spelt[best], key=lambda k: difflib.SequenceMatcher(None, word, k).ratio())
 
 
 def _plain(name: str) -> str:

@@ -34,14 +34,13 @@ def test_no_more_than_so_many_at_one_time() -> None:
     turns, inside, most, full = Turns(2), [], [], threading.Barrier(2)
 
     def work() -> None:
-        for _ in range(3):
-            with turns:
-                inside.append(1)
-                most.append(len(inside))
-                full.wait(60)  # comes only if there are two
-                inside.pop()
+        with turns:
+            inside.append(1)
+            most.append(len(inside))
+            full.wait(60)  # comes only if there are two
+            inside.pop()
 
-    run(*[work] * 4)
+    run(*[work] * 12)
     assert max(most) == 2 and not inside
     with turns, turns:
         pass

@@ -190,7 +190,7 @@ def test_requests_end_with_the_budget() -> None:
 def test_a_report_shows_rows_as_they_are_and_a_curve_of_planning() -> None:
     rows = [Row("shapes", "cnn training, new batch", "float32", "intel", "torch", 500.0, 25.0, 0.05, 0.04, 0.06, 5,
                 steady_ms=5.0, peer_steady_ms=25.0, built=27, pool_before=1_000_000, pool_after=5_000_000),
-            *(Row("shapes", f"planning residual blocks {n}", "float32", "intel", "", 100.0 * n, launches=30 * n)
+            *(Row("shapes", f"planning, residual blocks {n}", "float32", "intel", "", 100.0 * n, launches=30 * n)
               for n in (1, 4))]
     text = bench_report.block(rows, {})
     (line,) = (at for at in text.splitlines() if at.startswith("| cnn training"))
@@ -199,7 +199,7 @@ def test_a_report_shows_rows_as_they_are_and_a_curve_of_planning() -> None:
                           "1.0", "27", ""]
     assert "1 → 5" in cells
     assert "shapes against torch: cnn training, new batch 0.05." in text
-    assert bench.pictures(rows).keys() == {"intel-planning residual blocks"}
+    assert bench.pictures(rows).keys() == {"intel-planning, residual blocks"}
 
 
 def test_a_device_that_compiles_nothing_says_so(setting: compare.Setting) -> None:
