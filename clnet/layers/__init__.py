@@ -28,6 +28,7 @@ from .geometry import HyperbolicLinear, OctonionLinear
 from .graph import DirectionalGraphConv, GraphConvolution, GraphIsomorphism, GraphSAGE, Readout
 from .graph_attention import GraphAttention, GraphTransformer
 from .graph_messages import PNA, EdgeConditionedConv, HeterogeneousGraphConv, MessagePassing
+from .memory import MemoryRead, MemoryWrite
 from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
@@ -78,14 +79,14 @@ __all__ = [
     "GraphAttention", "GraphConvolution", "GraphIsomorphism", "GraphSAGE", "GraphTransformer", "GroupNorm",
     "GroupedQueryAttention", "HeterogeneousGraphConv", "Highway", "HyperbolicLinear", "Input", "InstanceNorm",
     "InvertedResidual", "Lambda", "Layer", "LayerNorm", "LocallyConnected2d", "LogVariance", "Masking", "MaxPool2d",
-    "MaxPool3d", "Mean", "Measurement", "MeshEdgeConv", "MeshPool", "MessagePassing", "MixtureOfExperts",
-    "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d",
-    "PositionalEncoding", "PrimaryCapsule", "Quantum", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction",
-    "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention",
-    "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm", "Spiking",
-    "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "TimeDistributed",
-    "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition", "UNetDiscriminator",
-    "Upsample2d", "Upsample3d", "no_tape",
+    "MaxPool3d", "Mean", "Measurement", "MemoryRead", "MemoryWrite", "MeshEdgeConv", "MeshPool", "MessagePassing",
+    "MixtureOfExperts", "MultiHeadAttention", "Multiply", "OctonionLinear", "PReLU", "Pad", "PatchEmbedding",
+    "PixelShuffle", "Pool2d", "PositionalEncoding", "PrimaryCapsule", "Quantum", "RMSNorm", "RRDBNet", "ReGLU",
+    "Readout", "Reconstruction", "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual",
+    "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear",
+    "SpatialTransformer", "SpectralNorm", "Spiking", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation",
+    "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
+    "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
 ]
 
 _guide(__name__)

@@ -1,4 +1,4 @@
-"""Capsules, CRF and the layers around codes and warped images: modes, files, what is refused, and two real tasks."""
+"""Capsules, CRF, memories, layers around codes and warped images: modes, files, what is refused, two real tasks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from clnet.layers import (
     DigitCapsule,
     Embedding,
     Flatten,
+    MemoryRead,
+    MemoryWrite,
     PrimaryCapsule,
     Reparameterize,
     SpatialTransformer,
@@ -99,6 +101,20 @@ def test_a_new_transformer_of_images_is_the_identity_and_takes_another_localizat
     assert np.abs(layer(IMAGES).numpy() - IMAGES[:, :, ::-1, ::-1]).max() < 1e-6
 
 
+def test_what_was_written_is_read_by_its_key(engine: Any) -> None:
+    """With large keys the slot that is meant is erased, takes the new value, and gives it back; others stay."""
+    write, read = MemoryWrite(3, 3, similarity="dot"), MemoryRead(3, 3, output_dim=3)
+    eye = np.eye(3, dtype=np.float32)
+    values = {"w_key": 60 * eye, "b_key": 0, "w_erase": 0 * eye, "b_erase": 60, "w_add": 5 * eye, "b_add": 0}
+    values |= {"w_value": eye, "w_out": eye, "b_out": 0}
+    for layer in (write, read):
+        for name, p in layer.variables().items():
+            p.assign(np.broadcast_to(np.asarray(values[name], np.float32), p.shape).copy())
+    memory = write(eye[:1], eye)
+    assert np.abs(memory.numpy() - np.array([[[5, 0, 0], [0, 1, 0], [0, 0, 1]]])).max() < 1e-5
+    assert np.abs(read(eye[1:2], memory).numpy() - eye[1]).max() < 1e-5
+
+
 def test_a_model_with_capsules_is_saved_and_loaded(engine: Any, tmp_path: Any) -> None:
     init.seed(0)
     model = Sequential([SpatialTransformer(hidden=2), PrimaryCapsule(num_maps=2, capsule_dim=3, kernel_size=3),
@@ -120,6 +136,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "empty": (lambda: CRF(3)(E[:, :0]), "at least one step"),
     "odd": (lambda: Reparameterize()(E), "an even number"),
     "theta": (lambda: SpatialTransformer(localization=Flatten())(IMAGES), r"got \(2, 20\)"),
+    "slots": (lambda: MemoryRead(3, 2, output_dim=1)(E[0], np.zeros((0, 2), np.float32)), "at least one slot"),
+    "samples": (lambda: MemoryWrite(3, 3)(E[0], E), r"or \(4, S, 3\) .* got \(2, 4, 3\)"),
+    "width": (lambda: MemoryWrite(3, 2)(E[0], E[0]), "memory_dim is 2; got 3"),
     "capsules": (lambda: Capsule(3, 2, num_capsules=2)(np.zeros((2, 4, 2), np.float32)), "in_capsules is 3; got 4"),
 }
 
