@@ -5,6 +5,7 @@ from .activation import PReLU
 from .attention import Attention, CrossAttention, GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from .base import Layer, no_tape
 from .blocks import Residual
+from .boltzmann import RBM
 from .capsule import Capsule, DigitCapsule, PrimaryCapsule
 from .checkpoint import Checkpoint
 from .convlstm import ConvLSTM2d
@@ -32,6 +33,7 @@ from .memory import MemoryRead, MemoryWrite
 from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
+from .plasticity import SynapticPlasticity
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
 from .quantum import Measurement, Quantum
 from .rbf import RBF
@@ -70,7 +72,7 @@ from .utility import (
 from .variational import Reconstruction, Reparameterize
 
 __all__ = [
-    "CRF", "GRU", "LSTM", "PNA", "RBF", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention",
+    "CRF", "GRU", "LSTM", "PNA", "RBF", "RBM", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add", "Attention",
     "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU", "BottleneckBlock", "Capsule", "Checkpoint",
     "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d", "ConvTranspose2d", "Crop2d", "CrossAttention",
     "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock", "DenseBlockUnit", "DepthwiseSeparableConv2d",
@@ -85,7 +87,7 @@ __all__ = [
     "Readout", "Reconstruction", "RepConv2d", "Reparameterize", "Reservoir", "Reshape", "Residual",
     "ResidualDenseBlock", "SelfAttention", "SeparableConv2d", "SequenceLast", "Softmax", "SparseLinear",
     "SpatialTransformer", "SpectralNorm", "Spiking", "SpiralConv", "Split", "SpyNet", "SqueezeExcitation",
-    "SubpixelConv2d", "SwiGLU", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
+    "SubpixelConv2d", "SwiGLU", "SynapticPlasticity", "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock",
     "TransformerEncoderBlock", "Transition", "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",
 ]
 

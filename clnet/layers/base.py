@@ -93,6 +93,8 @@ class Layer(Configured):
     paper: ClassVar[str] = ""
     # What backward gives where it is not the formula's derivative, for status: it is not held to differences then.
     surrogate_gradient: ClassVar[str] = ""
+    # The rule by which variables change in a training call without gradients, for status, which sees them change.
+    own_rule: ClassVar[str] = ""
     # What checks, status and benchmarks run: (fields, inputs) each;
     # an input is a shape (drawn from U(−2, 2)) or an array.
     examples: ClassVar[list[tuple[dict[str, Any], list[Any]]]] = []

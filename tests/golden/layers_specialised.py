@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+import sklearn.neural_network
 import torch
 from rules import by
 
@@ -136,4 +138,20 @@ def spiking(c: Any, x: Any, p: Any) -> Any:
     return torch.stack(found, 1)
 
 
-RULES = {"RBF": rbf, "Quantum": quantum, "Measurement": measurement, "Reservoir": reservoir, "Spiking": spiking}
+@by("scikit-learn")
+def rbm(c: Any, x: Any, p: Any) -> Any:
+    """Its transform, which is PyTorch's formula to the last digits: that one has gradients."""
+    machine = sklearn.neural_network.BernoulliRBM(c.n_hidden)
+    machine.components_, machine.intercept_hidden_ = p["weight"].detach().numpy(), p["b_hidden"].detach().numpy()
+    y = torch.sigmoid(x[0] @ p["weight"].T + p["b_hidden"])
+    flat = x[0].detach().numpy().reshape(-1, c.n_visible)
+    assert np.abs(machine.transform(flat) - y.detach().numpy().reshape(-1, c.n_hidden)).max() < 1e-12
+    return y
+
+
+def plasticity(c: Any, x: Any, p: Any) -> Any:
+    return x[0] @ kept(c, "weight").T if c.mode == "linear" else x[0] * 1
+
+
+RULES = {"RBM": rbm, "SynapticPlasticity": plasticity, "RBF": rbf, "Quantum": quantum, "Measurement": measurement,
+         "Reservoir": reservoir, "Spiking": spiking}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from ... import ops as F
 from ...core.autodiff import gradients
 from ...core.spec import is_float, np_dtype
-from ...core.state import Parameter
+from ...core.state import Parameter, Variable
 from ...core.tensor import Tensor, as_tensor, tensor
 from ...engine import on
 from ...engine.record import Recorded
@@ -36,11 +36,11 @@ OPTIMIZED = {"matrix": (5, 3), "vector": (7,), "cube": (2, 2, 2)}  # what an opt
 
 @dataclass
 class Probe:
-    """A step that can be run on any engine. `optimizer` and `params`: what it updates, if anything."""
+    """A step that can be run on any engine. `params`: what changes by it, by `optimizer` or a layer's own rule."""
 
     body: Callable[..., Any]
     inputs: list[Array]
-    params: dict[str, Parameter] = field(default_factory=dict)
+    params: Mapping[str, Variable] = field(default_factory=dict)
     optimizer: Optimizer | None = None
 
     def __post_init__(self) -> None:
@@ -111,6 +111,7 @@ def layer_step(layer: Layer, inputs: list[Array], gradients: bool = False) -> Pr
     gradients   the parameters' gradients as well
     """
     params = {n: v for n, v in layer.variables().items() if isinstance(v, Parameter) and v.trainable}
+    own = {n: v for n, v in layer.variables().items() if layer.own_rule and n not in params and is_float(v.dtype)}
     optimizer = SGD(lr=0.1, momentum=0.9) if params else None
     if optimizer:
         optimizer.attach(list(params.values()))
@@ -125,7 +126,7 @@ def layer_step(layer: Layer, inputs: list[Array], gradients: bool = False) -> Pr
             optimizer.apply(found[len(found) - len(targets) :], given[-1])
         return (*ys, *found[: len(found) - (0 if gradients else len(targets))])
 
-    return Probe(body, inputs, params, optimizer)
+    return Probe(body, inputs, params | own, optimizer)
 
 
 def optimizer_step(optimizer: Optimizer, dtype: str = "float32") -> Probe:
@@ -172,7 +173,7 @@ class Valley:
     parameter pulls at all others.
     """
 
-    def __init__(self, params: Sequence[Parameter]) -> None:
+    def __init__(self, params: Sequence[Variable]) -> None:
         self.params = params
 
     def residuals(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:

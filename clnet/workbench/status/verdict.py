@@ -178,6 +178,8 @@ def _step(v: Verdicts, subject: Subject, steps: Steps) -> dict[str, Any]:
         v.values["update"] = NONE
     elif subject.kind == "layer":
         v.ask("update", steps.update)
+        if rule := subject.thing.own_rule:
+            v.notes.append(f"update: a rule of its own, {rule}")
     return numbers
 
 

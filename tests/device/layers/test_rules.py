@@ -1,0 +1,96 @@
+"""Layers with rules of their own: against loops in NumPy, in calls and in recorded steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clnet import init
+from clnet.core.autodiff import gradients
+from clnet.core.tensor import tensor
+from clnet.engine.record import Recorded
+from clnet.errors import ClnetError
+from clnet.layers import RBM, SynapticPlasticity, no_tape
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(0)
+
+
+def recorded(layer: Any) -> Any:
+    def body(x: Any) -> Any:
+        with no_tape():
+            return layer(x)
+
+    return Recorded(body, "rule")
+
+
+def test_contrastive_divergence_descends_its_loss(engine: Any) -> None:
+    """local_update is a step down cd_loss by the same draws, and so is a recorded call with cd_rate."""
+    v = (RNG.uniform(size=(6, 5)) > 0.5).astype(np.float32)
+    init.seed(0)
+    layer = RBM(5, 3, k=2)
+    layer.weight.assign(RNG.normal(size=(3, 5)).astype(np.float32))
+    before = [p.numpy() for p in layer.parameters()]
+    layer.random.seed(1)
+    slopes = [g.numpy() for g in gradients(layer.cd_loss(tensor(v)), [p.tensor for p in layer.parameters()])]
+    layer.random.seed(1)
+    layer(v)
+    layer.local_update(0.1)
+    for p, old, g in zip(layer.parameters(), before, slopes, strict=True):
+        assert np.abs(p.numpy() - (old - 0.1 * g)).max() < 2e-6 and np.abs(g).max() > 1e-3
+    other = RBM(5, 3, k=2, cd_rate=0.1)
+    other.weight.assign(before[0])
+    other.random.seed(1)
+    recorded(other)(v)
+    assert not other.parameters() and np.abs(other.weight.numpy() - layer.weight.numpy()).max() < 2e-6
+
+
+def test_free_energy_is_minus_the_log_of_a_sum_over_all_hidden_states(engine: Any) -> None:
+    layer, v = RBM(4, 3), RNG.uniform(size=(5, 4)).astype(np.float32)
+    parts = [RNG.normal(size=p.shape).astype(np.float32) for p in (layer.weight, layer.b_visible, layer.b_hidden)]
+    for p, value in zip((layer.weight, layer.b_visible, layer.b_hidden), parts, strict=True):
+        p.assign(value)
+    w, b, c = (a.astype(np.float64) for a in parts)
+    states = np.array([[k >> j & 1 for j in range(3)] for k in range(8)])
+    energy = -(v @ b)[:, None] - states @ c - v @ w.T @ states.T
+    assert np.abs(layer.free_energy(tensor(v)).numpy() + np.log(np.exp(-energy).sum(1))).max() < 1e-5
+
+
+def _plastic(w: Array, x: Array, lr: float) -> Array:
+    """The rule sample by sample, steps one after another."""
+    pre, post = np.zeros(w.shape[1]), np.zeros(w.shape[0])
+    y = x @ w.T
+    for t in range(x.shape[1]):
+        change, new = np.zeros_like(w), [np.zeros_like(pre), np.zeros_like(post)]
+        for n in range(len(x)):
+            p, q = x[n, t] > 0.5, y[n, t] > 0.5
+            change += (0.05 * np.outer(q, pre) * (1 - w) - 0.025 * np.outer(post, p) * w - 1e-4 * (w - 0.5)) / len(x)
+            for total, s, trace in ((new[0], p, pre), (new[1], q, post)):
+                total += np.where(s, 1, 0.95 * trace) / len(x)
+        w, (pre, post) = np.clip(w + lr * change, 0, 1), new
+    return w
+
+
+def test_synapses_learn_as_a_loop_says(engine: Any) -> None:
+    x = (RNG.uniform(size=(3, 4, 5)) > 0.5).astype(np.float32)
+    init.seed(2)
+    layer = SynapticPlasticity(5, 2, a_plus=0.05, a_minus=0.025, rate=2.0)
+    start = layer.weight.numpy().astype(np.float64)
+    recorded(layer)(x)
+    want = _plastic(start, x, 2.0)
+    assert np.abs(layer.weight.numpy() - want).max() < 1e-6 and np.abs(want - start).max() > 0.01
+    layer.eval()(x)
+    assert np.abs(layer.weight.numpy() - want).max() < 1e-6, "evaluation learns nothing"
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: RBM(3, 2).local_update(), "a call of the layer first"),
+    (lambda: RBM(3, 2, cd_rate=-1.0), "cd_rate"),
+    (lambda: SynapticPlasticity(3, 2).update(), "a call of the layer first"),
+    (lambda: SynapticPlasticity(3, 2, mode="identity"), "out_features = in_features"),
+    (lambda: SynapticPlasticity(3, 2, w_min=1.0), "w_min below w_max")])
+def test_what_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(ClnetError, match=words):
+        make()
