@@ -9,6 +9,7 @@ from ..config.fields import bound, field
 from ..core.tensor import Tensor
 from ..errors import ConfigError
 from ..ops.activations import activation
+from ..ops.index import _gather
 from ..ops.normalize import softmax
 from .base import Layer, New
 from .dense import Dense
@@ -49,9 +50,13 @@ class MixtureOfExperts(Layer):
     loss
         aux_loss = load_balance_weight · E · Σₑ fₑ Pₑ
     with fₑ the share of choices that fell on e and Pₑ the mean of softmax(router(x))ₑ over the tokens. `Trainer` adds
-    it to the loss; own loops find it as the attribute `aux_loss` after a call. The choice is made on the device: shapes
-    are fixed, so every expert computes a row for every token, zeros for those it was not chosen for.
-    Paper: Shazeer et al. 2017, arXiv:1701.06538; auxiliary loss: Fedus, Zoph, Shazeer 2021, arXiv:2101.03961.
+    it to the loss; own loops find it as the attribute `aux_loss` after a call. The choice is made on the device, where
+    shapes are fixed. capacity_factor 0: every expert computes a row for every token, zeros for those it was not chosen
+    for. Above 0 tokens are routed: every expert computes ⌈capacity_factor · top_k · M / experts⌉ rows, at most M, the
+    tokens that chose it, first choices before second ones, earlier tokens before later ones; rows that nobody takes
+    are zeros. A choice that finds its expert full is dropped: its pₑ · Eₑ(x) is 0, the others keep their p. From
+    capacity_factor = experts / top_k on nothing is dropped.
+    Paper: Shazeer et al. 2017, arXiv:1701.06538; auxiliary loss, capacity: Fedus, Zoph, Shazeer 2021, arXiv:2101.03961.
     """
 
     spec_name = "MixtureOfExpertsLayer"
@@ -60,18 +65,25 @@ class MixtureOfExperts(Layer):
     in_features: int | None = bound(doc="size of the last axis of the input")
     router: Child | None = field(None, doc="scores of the experts; None: Dense(in_features, experts, bias=False)")
     top_k: int = field(0, doc="experts a token goes to; 0: all", ge=0)
+    capacity_factor: float = field(0.0, doc="rows an expert computes, in shares of an even load; 0: all", ge=0)
     load_balance_weight: float = field(0.0, doc="weight of the auxiliary loss", ge=0)
     activation: Act = field(None, doc="name of the function applied last; None: identity")
     signature = "... in_features -> ... out"
     examples = [(dict(experts=[{"type": "Dense", "out_features": 3}] * 3, in_features=4, top_k=2), [(5, 4)]),
                 (dict(experts=[{"type": "Dense", "out_features": 3, "activation": "tanh"}] * 2, load_balance_weight=0.1,
-                      activation="relu", router={"type": "Dense", "out_features": 2}), [(2, 3, 4)])]
+                      activation="relu", router={"type": "Dense", "out_features": 2}), [(2, 3, 4)]),
+                (dict(experts=[{"type": "Dense", "out_features": 3}] * 3, in_features=4, top_k=2, capacity_factor=0.75),
+                 [(6, 4)])]
 
     def validate(self) -> None:
         self.aux_loss: Any = 0.0
         if self.top_k > len(self.experts):
             raise ConfigError(
                 f"MixtureOfExperts(top_k={self.top_k}): expected at most the number of experts, {len(self.experts)}.")
+        if self.capacity_factor and not self.top_k:
+            raise ConfigError(
+                f"MixtureOfExperts(capacity_factor={self.capacity_factor}): expected top_k of at least 1 beside it; "
+                "got 0, with which every token goes to all experts; set top_k, or leave the capacity out.")
 
     def setup(self, new: New) -> None:
         self.gate = Dense(self.in_features, len(self.experts), bias=False) if self.router is None else None
@@ -80,15 +92,43 @@ class MixtureOfExperts(Layer):
         tokens = F.reshape(x, (-1, x.shape[-1]))
         scores = (self.gate or self.router)(tokens)  # type: ignore[misc]
         chosen = self._chosen(scores)
-        p = softmax(scores, mask=chosen)
         self.aux_loss = self._balance(scores, chosen) if self.training and self.load_balance_weight else 0.0
+        y = self._routed(tokens, scores) if self.capacity_factor else self._dense(tokens, scores, chosen)
+        return activation(self.activation)(F.reshape(y, (*x.shape[:-1], y.shape[-1])))
+
+    def _dense(self, tokens: Tensor, scores: Tensor, chosen: Tensor | None) -> Tensor:
+        """Σₑ pₑ Eₑ(x), every expert over all tokens."""
+        p = softmax(scores, mask=chosen)
         y: Any = 0.0
         for e, expert in enumerate(self.experts):
             mine = None if chosen is None else chosen[:, e : e + 1]
             # Tokens of others are zeros in both directions: what an expert makes of them, NaN too, goes nowhere.
             value = expert(tokens if mine is None else F.where(mine, tokens, 0.0))
             y = y + p[:, e : e + 1] * (value if mine is None else F.where(mine, value, 0.0))
-        return activation(self.activation)(F.reshape(y, (*x.shape[:-1], y.shape[-1])))
+        return y  # type: ignore[no-any-return]
+
+    def _routed(self, tokens: Tensor, scores: Tensor) -> Tensor:
+        """Σₑ pₑ Eₑ(x), every expert over the tokens that found room."""
+        count, k, many = len(self.experts), self.top_k, tokens.shape[0]
+        best, which = F.topk(scores, k)
+        queue = F.reshape(F.transpose(F.cast(which, "int32")), (k * many,))  # all first choices, then all second ones
+        there = F.cast(F.cumsum(F.one_hot(queue, count, "int32"), 0), "int32")
+        turn = F.reshape(F.take_along_axis(there, F.reshape(queue, (-1, 1)), 1), (-1,)) - 1
+        room = self._room(many)
+        row = F.where(turn < room, queue * room + turn, count * room)  # the last row is nobody's
+        number = F.arange(n=k * many, dtype="int32") % many
+        taker = F.scatter_add(number + 1, row, count * room + 1)[: count * room] - 1
+        rows = _take(tokens, F.cast(taker, "int32"))
+        found = F.concat([expert(rows[e * room : (e + 1) * room]) for e, expert in enumerate(self.experts)], 0)
+        values = F.reshape(_take(found, F.where(row < count * room, row, -1)), (k, many, found.shape[-1]))
+        return F.sum(F.reshape(F.transpose(softmax(best)), (k, many, 1)) * values, 0)
+
+    def _room(self, many: int) -> int:
+        """Rows an expert computes. In whole numbers: `many` may vary."""
+        if self.capacity_factor * self.top_k >= len(self.experts):
+            return many
+        share, whole = round(self.capacity_factor * self.top_k * 4096), 4096 * len(self.experts)
+        return (many * max(share, 1) + whole - 1) // whole
 
     def _chosen(self, scores: Tensor) -> Tensor | None:
         """(M, E) bool: fewer than top_k experts beat this one. None where all are chosen."""
@@ -107,3 +147,10 @@ class MixtureOfExperts(Layer):
         if chosen is None:
             return F.sum(share) * self.load_balance_weight
         return F.sum(F.mean(F.cast(chosen, scores.dtype), 0) * share) * (self.load_balance_weight * count / self.top_k)
+
+
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    """y[i] = x[index[i]], 0 where index is −1"""
+    rows = x.shape[0]
+    y = _gather(F.reshape(x, (1, *x.shape)), F.where(index < 0, rows, index), fill="zero")
+    return F.reshape(y, (index.shape[0], x.shape[1]))

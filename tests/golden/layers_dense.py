@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -106,6 +107,8 @@ def expert(c: Any, x: Any, p: Any) -> Any:
 
 @by("a loop over tokens, in torch")
 def mixture(c: Any, x: Any, p: Any) -> Any:
+    if c.capacity_factor:
+        return _routed(c, x, p)
     rows = []
     for token in x[0].flatten(0, -2):
         score = F.linear(token, p["gate.weight"] if "gate.weight" in p else p["router.weight"], p.get("router.bias"))
@@ -115,6 +118,24 @@ def mixture(c: Any, x: Any, p: Any) -> Any:
                 for e in kept.tolist()]
         rows.append(sum(s * y for s, y in zip(share, outs, strict=True)))
     return ACT[c.activation](torch.stack(rows).reshape(*x[0].shape[:-1], -1))
+
+
+def _routed(c: Any, x: Any, p: Any) -> Any:
+    """Choice after choice, token after token takes a place while there is one."""
+    tokens, count = x[0].flatten(0, -2), len(c.experts)
+    room = min(len(tokens), math.ceil(c.capacity_factor * c.top_k * len(tokens) / count))
+    scores = F.linear(tokens, p["gate.weight"])
+    kept = torch.topk(scores, c.top_k)
+    taken, out = [0] * count, [torch.zeros(p["experts.0.weight"].shape[0]).double() for _ in tokens]
+    for k in range(c.top_k):
+        for m, token in enumerate(tokens):
+            e = int(kept.indices[m, k])
+            if taken[e] < room:
+                y = F.linear(token, p[f"experts.{e}.weight"], p[f"experts.{e}.bias"])
+                out[m] = out[m] + F.softmax(kept.values[m], 0)[k] * ACT[c.experts[e].activation](y)
+            taken[e] += 1
+    assert max(taken) > room, "the example drops nothing"
+    return ACT[c.activation](torch.stack(out).reshape(*x[0].shape[:-1], -1))
 
 
 RULES = {
