@@ -34,6 +34,7 @@ from .mesh import DiffusionConv, MeshEdgeConv, SpiralConv
 from .mesh_pool import MeshPool
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, SpectralNorm
 from .plasticity import SynapticPlasticity
+from .pooler import AnomalyDetector, SpatialPooler
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, GlobalPool, MaxPool2d, MaxPool3d, Pool2d
 from .quantum import Measurement, Quantum
 from .rbf import RBF
@@ -73,7 +74,7 @@ from .variational import Reconstruction, Reparameterize
 
 __all__ = [
     "CRF", "GRU", "LSTM", "PNA", "RBF", "RBM", "RNN", "RRDB", "Activation", "AdaptiveAvgPool2d", "Add",
-    "Attention", "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU",
+    "AnomalyDetector", "Attention", "AvgPool2d", "BasicBlock", "BatchNorm", "Bidirectional", "BilinearGLU",
     "BottleneckBlock", "Capsule", "Checkpoint", "Concatenate", "Conv1d", "Conv2d", "Conv3d", "ConvLSTM2d",
     "ConvTranspose2d", "Crop2d", "CrossAttention", "DecoderBlock", "DeformConv2d", "Dense", "DenseBlock",
     "DenseBlockUnit", "DepthwiseSeparableConv2d", "DiffusionConv", "DigitCapsule", "DilatedConv2d",
@@ -86,7 +87,7 @@ __all__ = [
     "OctonionLinear", "PReLU", "Pad", "PatchEmbedding", "PixelShuffle", "Pool2d", "PositionalEncoding",
     "PrimaryCapsule", "Quantum", "RMSNorm", "RRDBNet", "ReGLU", "Readout", "Reconstruction", "RepConv2d",
     "Reparameterize", "Reservoir", "Reshape", "Residual", "ResidualDenseBlock", "SelfAttention", "SeparableConv2d",
-    "SequenceLast", "Softmax", "SparseLinear", "SpatialTransformer", "SpectralNorm", "Spiking",
+    "SequenceLast", "Softmax", "SparseLinear", "SpatialPooler", "SpatialTransformer", "SpectralNorm", "Spiking",
     "SpiralConv", "Split", "SpyNet", "SqueezeExcitation", "SubpixelConv2d", "SwiGLU", "SynapticPlasticity",
     "TimeDistributed", "TimeEmbedding", "TransformerDecoderBlock", "TransformerEncoderBlock", "Transition",
     "UNetDiscriminator", "Upsample2d", "Upsample3d", "no_tape",

@@ -91,6 +91,7 @@ class Layer(Configured):
     merges: ClassVar[bool] = False  # whether it takes any number of inputs, all alike
     family: ClassVar[str] = ""
     paper: ClassVar[str] = ""
+    has_gradient: ClassVar[bool] = True  # False: what it gives is chosen, and constant in the derivative
     # What backward gives where it is not the formula's derivative, for status: it is not held to differences then.
     surrogate_gradient: ClassVar[str] = ""
     # The rule by which variables change in a training call without gradients, for status, which sees them change.

@@ -153,5 +153,33 @@ def plasticity(c: Any, x: Any, p: Any) -> Any:
     return x[0] @ kept(c, "weight").T if c.mode == "linear" else x[0] * 1
 
 
-RULES = {"RBM": rbm, "SynapticPlasticity": plasticity, "RBF": rbf, "Quantum": quantum, "Measurement": measurement,
-         "Reservoir": reservoir, "Spiking": spiking}
+@by("numpy, a loop over samples")
+def spatial_pooler(c: Any, x: Any, p: Any) -> Any:
+    potential, duty, boost = kept(c, "potential"), torch.zeros(c.column_count).double(), 1
+    permanence, found = kept(c, "permanence"), []
+    for t, bits in enumerate(x[0].detach() > 0.5, 1):
+        o = boost * (((permanence >= c.connected_threshold) & (potential > 0)).double() @ bits.double())
+        best = sorted(range(len(o)), key=lambda k, o=o: (-o[k], k))[: max(1, round(c.sparsity * len(o)))]
+        active = torch.tensor([k in best and o[k] > 0 and o[k] >= c.stimulus_threshold for k in range(len(o))])
+        step = torch.where(bits, c.permanence_increment, -c.permanence_decrement) * potential
+        permanence = torch.where(active[:, None], permanence + step, permanence).clamp(0, 1)
+        duty = ((t - 1) * duty + active) / t
+        boost = torch.exp(-c.boost_strength * (duty - duty.mean()))
+        found.append(active.double())
+    return torch.stack(found)
+
+
+@by("python sets")
+def anomaly_detector(c: Any, x: Any, p: Any) -> Any:
+    scores = []
+    for row in x[0].detach().reshape(-1, c.input_size).tolist():
+        half = len(row) // 2
+        a, b = ({k for k in range(half) if part[k] > 0.5} for part in (row[:half], row[half:]))
+        part, whole = (a - b, a) if c.metric == "htm" else (a ^ b, a | b)
+        scores.append(len(part) / len(whole) if whole else 0.0)
+    return torch.tensor(scores).double().reshape(*x[0].shape[:-1], 1)
+
+
+RULES = {"AnomalyDetector": anomaly_detector, "SpatialPooler": spatial_pooler, "RBM": rbm, "SynapticPlasticity":
+         plasticity, "RBF": rbf, "Quantum": quantum, "Measurement": measurement, "Reservoir": reservoir,
+         "Spiking": spiking}

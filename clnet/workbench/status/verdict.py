@@ -126,6 +126,8 @@ def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Engi
         v.ask("forward",
               lambda: checks.worst("forward", (checks.compare(e.function, e.inputs, engine) for e in examples)))
     v.ask("backward", lambda: _backward(subject, examples, engine, steps))
+    if subject.kind == "layer" and not subject.thing.has_gradient:
+        v.notes.append("backward: no gradient, the output is a choice")
     if why := _surrogate(subject):
         v.notes.append(f"backward: a surrogate, {why}")
     if "fp16" not in v.values:

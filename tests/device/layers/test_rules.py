@@ -12,7 +12,7 @@ from clnet.core.autodiff import gradients
 from clnet.core.tensor import tensor
 from clnet.engine.record import Recorded
 from clnet.errors import ClnetError
-from clnet.layers import RBM, SynapticPlasticity, no_tape
+from clnet.layers import RBM, AnomalyDetector, SpatialPooler, SynapticPlasticity, no_tape
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -85,11 +85,45 @@ def test_synapses_learn_as_a_loop_says(engine: Any) -> None:
     assert np.abs(layer.weight.numpy() - want).max() < 1e-6, "evaluation learns nothing"
 
 
+def test_columns_settle_on_what_they_have_seen(engine: Any) -> None:
+    """Recorded steps of the same codes: overlaps grow, and codes stay what they are; evaluation moves nothing."""
+    x = (RNG.uniform(size=(2, 30)) > 0.6).astype(np.float32)
+    init.seed(3)
+    layer = SpatialPooler(30, 20, sparsity=0.1)
+    step, before = recorded(layer), layer.permanence.numpy()
+    codes = [step(x).numpy() for _ in range(12)]
+    assert np.array_equal(codes[-1], codes[-2]) and (codes[-1].sum(1) == 2).all() and int(layer.samples.numpy()) == 24
+    after = layer.permanence.numpy()
+    assert np.array_equal(layer.eval()(x).numpy(), codes[-1]) and np.array_equal(layer.permanence.numpy(), after)
+    idle = layer.active_duty.numpy() == 0
+    assert np.array_equal(after[idle], before[idle]) and not np.array_equal(after, before)
+
+
+def test_columns_pass_a_gradient_straight_through(engine: Any) -> None:
+    init.seed(3)
+    layer = SpatialPooler(6, 4, sparsity=0.5, potential_fraction=1.0, straight_through=True).eval()
+    y = layer(np.ones((1, 6), np.float32))
+    linked = (layer.permanence.numpy() >= 0.5).astype(np.float32)
+    slope = layer.backward(np.ones((1, 4), np.float32)).numpy()
+    assert np.array_equal(slope, y.numpy() @ linked) and y.numpy().sum() == 2
+
+
+def test_a_detector_keeps_its_last_scores(engine: Any) -> None:
+    layer, scores = AnomalyDetector(4, history_capacity=2, smoothing=0.5), []
+    assert layer.statistics() == {}
+    for x in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]):
+        scores.append(float(layer(np.array([x], np.float32)).numpy()[0, 0]))
+    assert scores == [0.0, 0.5, 1.0, 0.0] and float(layer.smoothed.numpy()) == 0.3125 and not layer.is_anomaly
+    assert layer.statistics() == {"mean": 0.5, "std": 0.5, "min": 0.0, "max": 1.0}
+
+
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: RBM(3, 2).local_update(), "a call of the layer first"),
     (lambda: RBM(3, 2, cd_rate=-1.0), "cd_rate"),
     (lambda: SynapticPlasticity(3, 2).update(), "a call of the layer first"),
     (lambda: SynapticPlasticity(3, 2, mode="identity"), "out_features = in_features"),
+    (lambda: AnomalyDetector(3), "an even input_size"),
+    (lambda: SpatialPooler(3, 2, sparsity=0.0), "sparsity"),
     (lambda: SynapticPlasticity(3, 2, w_min=1.0), "w_min below w_max")])
 def test_what_is_refused(make: Any, words: str) -> None:
     with pytest.raises(ClnetError, match=words):
