@@ -163,8 +163,9 @@ backward grad requires_grad requires_grad_ retain_grad grad_fn -> dx, dw = clnet
 to cuda cpu xpu to_device -> clnet.use("gpu") and `with clnet.on("intel"):` say where ops run, model.use(...) moves a
   model, .numpy() gives an array.
 float half double bfloat16 int long short byte bool type type_as cast -> write x.astype("float32"), or another dtype.
-view view_as flatten ravel squeeze unsqueeze expand_dims -> write x.reshape(...), and x[None] for a new axis.
-transpose t swapaxes moveaxis movedim -> write x.permute(order), x.T or x.mT.
+view_as flatten ravel -> write x.reshape(...), x.reshape(-1) for one axis.
+expand_dims -> write x.unsqueeze(axis), or x[None] for a new first axis.
+transpose t movedim -> write x.permute(order), x.swapaxes(a, b), x.T or x.mT.
 dot mm bmm mv -> write a @ b.
 clone copy -> a tensor never changes, so it needs no copy; x.numpy() gives an array.
 numel nelement nbytes -> x.size counts elements.
