@@ -10,7 +10,7 @@ from ..errors import ShapeError
 from .base import Layer
 
 
-class Keeping(Layer):
+class Keeping(Layer, abstract=True):
     """A layer whose state outlasts a call. The state is no part of a saved model; recorded steps carry it on."""
 
     def __post_init__(self) -> None:

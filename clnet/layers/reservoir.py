@@ -22,7 +22,8 @@ class Reservoir(Keeping):
 
     x (N, T, in_features), y (N, T, reservoir_size); s_0 = 0, or, with keep_state, the last state of the call before.
     W_in (R, in) ~ U(−½, ½), W_res (R, R) with a share `density` of entries ~ U(−½, ½), scaled to a largest |eigenvalue|
-    of spectral_radius, bias (R) ~ bias_scaling · U(−½, ½): buffers, which no optimizer sees; gradients go to x alone.
+    of spectral_radius, bias (R), the `offset`, ~ bias_scaling · U(−½, ½): buffers, which no optimizer sees; gradients
+    go to x alone.
     Paper: Jaeger 2001, GMD report 148; Lukosevicius 2012, doi:10.1007/978-3-642-35289-8_36.
     """
 
@@ -47,7 +48,7 @@ class Reservoir(Keeping):
         new._sized((r, r))
         self.w_in = new.buffer(init.uniform((r, self.in_features or 0), 0.5))
         self.w_res = new.buffer(self._matrix(r))
-        self.bias = new.buffer(self.bias_scaling * init.uniform((r,), 0.5))
+        self.offset = new.buffer(self.bias_scaling * init.uniform((r,), 0.5))
 
     def _matrix(self, r: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         rng = init.generator()
@@ -69,7 +70,7 @@ class Reservoir(Keeping):
             return (1 - a) * s + a * act(xp + F.linear(s, w, b))
 
         ys, last = F.recur(F.rnn_cell if plain else cell, F.permute(x, (1, 0, 2)), start,
-                           self.input_scaling * self.w_in.tensor, self.w_res.tensor, self.bias.tensor)
+                           self.input_scaling * self.w_in.tensor, self.w_res.tensor, self.offset.tensor)
         if self.keep_state:
             self.keep({"state": F.detach(last)})
         return F.permute(ys, (1, 0, 2))

@@ -68,7 +68,7 @@ def measurement(c: Any, x: Any, p: Any) -> Any:
 
 @by("numpy, a loop over time")
 def reservoir(c: Any, x: Any, p: Any) -> Any:
-    w_in, w, bias = kept(c, "w_in") * c.input_scaling, kept(c, "w_res"), kept(c, "bias")
+    w_in, w, bias = kept(c, "w_in") * c.input_scaling, kept(c, "w_res"), kept(c, "offset")
     assert abs(torch.linalg.eigvals(w).abs().max() - c.spectral_radius) < 1e-5
     state, found = torch.zeros(len(x[0]), c.reservoir_size).double(), []
     for now in x[0].unbind(1):
@@ -177,7 +177,7 @@ def anomaly_detector(c: Any, x: Any, p: Any) -> Any:
         a, b = ({k for k in range(half) if part[k] > 0.5} for part in (row[:half], row[half:]))
         part, whole = (a - b, a) if c.metric == "htm" else (a ^ b, a | b)
         scores.append(len(part) / len(whole) if whole else 0.0)
-    return torch.tensor(scores).double().reshape(*x[0].shape[:-1], 1)
+    return torch.tensor(scores, dtype=torch.float64).reshape(*x[0].shape[:-1], 1)
 
 
 RULES = {"AnomalyDetector": anomaly_detector, "SpatialPooler": spatial_pooler, "RBM": rbm, "SynapticPlasticity":
