@@ -24,7 +24,7 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
                        "result.plots()": "image/png", "parity.resolve": "no divergence"},
          "03_benchmarks": {"bench.pictures": "image/png", "plt.loglog": "image/png", "axis.barh": "image/png"},
          "04_layer_status": {"status.run": "deterministic", "Counter(": "image/png",
-                             "to_come.items()": "GraphConvolution"}}
+                             "to_come.items()": "ContinuumMemory"}}
 
 
 def seen(notebook: Any, stem: str) -> None:

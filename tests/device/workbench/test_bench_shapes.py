@@ -50,7 +50,7 @@ def test_a_new_shape_on_a_device(quick: Any) -> None:
 
 def test_planning_is_measured_in_a_process_with_empty_caches(quick: Any) -> None:
     (row,) = Planning(1).rows(compare.Setting(quick, quick=True))
-    assert (row.work, row.device, row.built) == ("planning residual blocks 1", quick.device.key, 0)
+    assert (row.work, row.device, row.built) == ("planning, residual blocks 1", quick.device.key, 0)
     assert row.ours_ms and (row.launches or 0) > 20 and "ms a launch" in row.note
     assert row.busy is None or 0 <= row.busy <= 1
 
