@@ -15,7 +15,9 @@ from clnet.engine.device.devices import devices
 os.environ.setdefault("CLNET_KEEP_PLANS", "0")
 HOST_ONLY = os.environ.get("CLNET_DEVICE", "").strip() == "numpy"
 FOUND = [d.key for d in devices() if not d.is_host and not d.is_simulator]
-ROWS = {"op", "cls", "subject", "recipe", "rule"}  # parameters that go through all that is registered
+# Parameters that go through all that is registered, or through kinds of layers and of data.
+ROWS = {"op", "cls", "subject", "recipe", "rule", "kind", "layer", "case"}
+BASIS = {"core", "engine", "ops"}  # folders of what all others are made of
 LONG = ("RRDBNet", "densenet")  # rows whose programs take half a minute to build
 
 
@@ -26,9 +28,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     on NumPy, and where no device is needed      everything
     on a device                                  of a test that goes through a table of ops, layers, losses, optimizers
                                                  or networks, the first row of each family (`clnet status --check` runs
-                                                 every row); of a test in which a CPU plays a GPU, the first case; all
-                                                 other tests
-    on PoCL, which compiles slowly               the first test of each file
+                                                 every row), of kinds of layers and data the first; of a test in which
+                                                 a CPU plays a GPU, the first case; all other tests
+    on PoCL, which compiles slowly               the first test of each file of ops, core and engine, of each other
+                                                 folder the first
     """
     seen: set[object] = set()
     for item in items:
@@ -47,7 +50,7 @@ def _first(item: pytest.Item, given: dict[str, object], device: object) -> objec
     if device == "numpy":
         return None
     if device == "pocl":
-        return item.path
+        return item.path if item.path.parent.name in BASIS else item.path.parent
     test = item.path, getattr(item, "originalname", item.name), device
     if row := next((given[name] for name in sorted(ROWS & set(given))), None):
         return *test, getattr(row, "family", None) or getattr(row, "__module__", "")
