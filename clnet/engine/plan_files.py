@@ -39,7 +39,6 @@ OURS = __name__.partition(".")[0] + "."
 PLAIN = frozenset({int, float, bool, str, type(None)})
 PARTS = "core", "engine", "kernels", "ops"  # of clnet, of which plans are made
 
-
 Place = tuple[str, int, int]  # an Address
 
 
@@ -85,7 +84,7 @@ class PlanFiles:
         try:
             plan, others = json.loads(zlib.decompress(data))
             return _read(plan), others
-        except (ValueError, TypeError, zlib.error):
+        except (ValueError, TypeError, LookupError, zlib.error):
             return None
 
     def write(self, key: str | None, plan: Plan, others: list[int], seconds: float) -> None:

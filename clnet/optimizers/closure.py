@@ -310,6 +310,12 @@ class ClosureOptimizer(Optimizer, abstract=True):
         at.v.g = at.gradient(f)
         return [f, dot(at.v.g, at.v.d), F.max(F.abs(at.v.g))]
 
+    def over(self, f: float, top: float) -> str | None:
+        """What `advance` returns with this loss and largest |gradient element|; None where it goes on."""
+        if not settled(f, top):
+            return ""
+        return f"no |gradient element| is above {self.tol_grad:g}" if top <= self.tol_grad else None
+
     # --- how it is driven
     def batch(self, samples: int) -> int:
         return samples

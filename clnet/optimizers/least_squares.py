@@ -144,10 +144,8 @@ class LevenbergMarquardt(ClosureOptimizer):
         search.numbers("begin", self._begin, zero=0.0)
         f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
         for k in range(self.max_iter):
-            if not settled(f, top):
-                return ""
-            if top <= self.tol_grad:
-                return f"no |gradient element| is above {self.tol_grad:g}"
+            if (end := self.over(f, top)) is not None:
+                return end
             search.iterations += 1
             r = search.evaluated("residuals", self._values)
             j = self._jacobian(search, r.size)

@@ -173,10 +173,8 @@ class TrustRegion(SecondOrder):
         search.numbers("begin", self._begin, zero=0.0)
         f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
         for _ in range(self.max_iter):
-            if not settled(f, top):
-                return ""
-            if top <= self.tol_grad:
-                return f"no |gradient element| is above {self.tol_grad:g}"
+            if (end := self.over(f, top)) is not None:
+                return end
             search.iterations += 1
             radius = self.kept.setdefault("radius", self.radius)
             if radius <= self.min_radius:

@@ -86,10 +86,8 @@ class LineSearchOptimizer(ClosureOptimizer, abstract=True):
         f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
         least, idle, pair, reset = top, 0, False, False
         for _ in range(self.max_iter):
-            if not settled(f, top):
-                return ""
-            if top <= self.tol_grad:
-                return f"no |gradient element| is above {self.tol_grad:g}"
+            if (end := self.over(f, top)) is not None:
+                return end
             search.iterations += 1
             found, new = self._along(search, f, self.turn(search, pair, reset))
             if found is None:

@@ -98,8 +98,8 @@ class Plan(show.Shown):
         """The sizes that kernels take."""
         return list(dict.fromkeys(v.size for launch in self.launches for _, v in launch.args if isinstance(v, Later)))
 
-    def numbers(self) -> list[Any]:
-        """All that `at` asks for beside them."""
+    def measures(self) -> list[Any]:
+        """What varies beside them: geometry, specs, bytes."""
         launched = [n for launch in self.launches for n in (*launch.grid, launch.nbytes)]
         return [*launched, *(n for s in self.specs for n in s.shape), *self.blocks.values(),
                 *(nbytes for _, _, nbytes in self.copies)]

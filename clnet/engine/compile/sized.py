@@ -30,7 +30,7 @@ class SizedPlan:
         self._assemble()
         self.held = [number(s.nbytes) for s in self.memory.slots]
         self._arguments = self.template.arguments()
-        varying.expect([*self._arguments, *self.template.numbers(), *(s.nbytes for s in self.memory.slots)])
+        varying.expect([*self._arguments, *self.template.measures(), *(s.nbytes for s in self.memory.slots)])
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -110,7 +112,11 @@ def test_damaged_entries_are_absent(files: Any, monkeypatch: pytest.MonkeyPatch)
     (path,) = files.plan_files.store.entries()
     key = path.stem
     assert files.plan_files.read(key) is not None
-    for data in (b"{}", b"[1, 2]", bytes(9)):
+    plan, others = json.loads(zlib.decompress(files.plan_files.store.read(key)))
+    for wrong in ({}, [1, 2], [plan[:-1], others], [[plan[0], [], *plan[2:]], others]):  # the last: no texts
+        files.plan_files.store.write(key, zlib.compress(json.dumps(wrong).encode()))
+        assert files.plan_files.read(key) is None
+    for data in (b"{}", bytes(9)):
         files.plan_files.store.write(key, data)
         assert files.plan_files.read(key) is None
     path.write_bytes(path.read_bytes()[:-1])

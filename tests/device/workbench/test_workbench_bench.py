@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.engine import on
 from clnet.engine.device import roof as peak
 from clnet.errors import ConfigError
 from clnet.workbench.bench import command as bench
@@ -32,14 +33,22 @@ PNG = b"\x89PNG"
 # falls apart into a launch a tensor shows here. At least: mlp b64 moves seven vectors of 0.67 M parameters for Adam,
 # reads the weights forward and again for the gradient of its inner activations, and writes the gradients: 25 MB.
 # name: launches, [bytes] that kernels read and write
-# With 8 lanes two weights that are read transposed are copied first: two launches more, and sooner done.
-STEPS = {"mlp b64": (16, 30.2e6), "mlp b512": (18, 47.6e6), "cnn b64": (30, 95.8e6), "resnet20 b32": (260, 640e6),
+# Of mlp b512 without transposed operands that are copied first: how many of them pay is each processor's own.
+STEPS = {"mlp b64": (16, 30.2e6), "mlp b512": (15, 47.6e6), "cnn b64": (30, 95.8e6), "resnet20 b32": (260, 640e6),
          "lstm b32 t50": (21, 45.2e6), "gpt b16 t128": (179, 557e6)}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def everything() -> None:
     registry.load_all()
+
+
+def copies(work: Any, engine: Any) -> int:
+    """Launches of a step that copy a transposed operand."""
+    step = work.ours(engine)
+    with on(engine):
+        step()
+    return sum(launch.name == "matmul_turn" for launch in step.plan.launches)
 
 
 def task(name: str) -> bench_steps.Task:
@@ -51,9 +60,10 @@ def task(name: str) -> bench_steps.Task:
 def test_launches_bytes_and_memory_of_a_step(name: str, quick: Any) -> None:
     if quick.device.kind != "cpu":
         pytest.skip("the bounds are those of CPUs, where kernels have other stages")
-    _, facts = bench_compare.ours(bench_steps.as_work(task(name)), quick)
+    work = bench_steps.as_work(task(name))
+    _, facts = bench_compare.ours(work, quick)
     launches, nbytes = STEPS[name]
-    assert facts["launches"] <= launches
+    assert facts["launches"] - (copies(work, quick) if name == "mlp b512" else 0) <= launches
     assert facts["kernel_bytes"] <= nbytes
     assert facts["tuning"]
     assert bench_memory.forecast(task(name), quick) == pytest.approx(facts["peak_bytes"], rel=0.1)
