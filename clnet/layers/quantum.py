@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..core.tensor import Tensor
 from .base import Layer, New
 
 QUBITS = 20  # 2²⁰ amplitudes a sample
+TOGETHER = 5  # qubits at most that one product turns: a matrix of 32 x 32
 State = tuple[Tensor, Tensor]  # real and imaginary parts (…, 2ⁿ)
 
 
@@ -61,12 +63,13 @@ class Quantum(Layer):
     def amplitudes(self, x: Tensor) -> State:
         """The real and the imaginary part of ψ, (…, 2ⁿ) each."""
         state = self._amplitude(x) if self.encoding == "amplitude" else self._angle(x)
-        half = self.angles * 0.5
+        half, n = self.angles * 0.5, self.num_qubits
         cosines, sines = F.cos(half), F.sin(half)
+        step = -(-n // -(-n // TOGETHER))
         for d in range(self.depth):
-            for q in range(self.num_qubits):
-                state = _rotated(state, q, cosines[d, q], sines[d, q])
-            if self.entangle and self.num_qubits > 1:
+            for q in range(0, n, step):
+                state = _rotated(state, q, cosines[d, q : q + step], sines[d, q : q + step])
+            if self.entangle and n > 1:
                 state = F.gather(state[0], self._from, -1), F.gather(state[1], self._from, -1)
         return state
 
@@ -79,25 +82,34 @@ class Quantum(Layer):
         return re, F.zeros(re.shape, re.dtype)
 
     def _angle(self, x: Tensor) -> State:
-        """A product of qubits: each doubles the state, its bit above those that are there."""
-        re, im = F.ones((*x.shape[:-1], 1), x.dtype), F.zeros((*x.shape[:-1], 1), x.dtype)
+        """A product of qubits, each a cosine and −i times a sine: every one that is 1 turns the sign by −i."""
+        size, lead = F.ones((*x.shape[:-1], 1), x.dtype), x.shape[:-1]
         for q in range(self.num_qubits):
-            if q < x.shape[-1]:
-                half = 0.5 * x[..., q : q + 1]
-                c, s = F.cos(half), F.sin(half)
-                re, im = F.concat([c * re, s * im], -1), F.concat([c * im, -s * re], -1)
-            else:
-                none = F.zeros(re.shape, re.dtype)
-                re, im = F.concat([re, none], -1), F.concat([im, none], -1)
-        return re, im
+            half = 0.5 * x[..., q : q + 1] if q < x.shape[-1] else F.zeros((*lead, 1), x.dtype)
+            both = F.reshape(F.concat([F.cos(half), F.sin(half)], -1), (*lead, 2, 1))
+            size = F.reshape(both * F.reshape(size, (*lead, 1, 1 << q)), (*lead, 2 << q))
+        re, im = _signs(np.arange(1 << self.num_qubits))
+        return size * re, size * im
 
 
-def _rotated(state: State, q: int, c: Tensor, s: Tensor) -> State:
-    """RX on qubit q: amplitudes whose numbers differ in bit q alone are mixed."""
-    shape = state[0].shape
-    pairs = (*shape[:-1], shape[-1] >> (q + 1), 2, 1 << q)
-    re, im = F.reshape(state[0], pairs), F.reshape(state[1], pairs)
-    return (F.reshape(c * re + s * F.flip(im, -2), shape), F.reshape(c * im - s * F.flip(re, -2), shape))
+def _signs(bits: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The real and the imaginary part of (−i) to the number of bits."""
+    ones = sum((bits >> k & 1 for k in range(QUBITS)), np.zeros_like(bits)) % 4
+    return np.array([1, 0, -1, 0], np.float32)[ones], np.array([0, -1, 0, 1], np.float32)[ones]
+
+
+def _rotated(state: State, first: int, c: Tensor, s: Tensor) -> State:
+    """RX on the qubits from `first` on, one for each cosine: their tensor product, as one matrix."""
+    many, shape = c.shape[0], state[0].shape
+    size = F.ones((1, 1), c.dtype)
+    for q in range(many):
+        own = F.reshape(F.stack([c[q], s[q], s[q], c[q]], 0), (2, 1, 2, 1))
+        size = F.reshape(own * F.reshape(size, (1, 1 << q, 1, 1 << q)), (2 << q, 2 << q))
+    at = np.arange(1 << many)
+    turn_re, turn_im = (size * sign for sign in _signs(at[:, None] ^ at))
+    parts = (*shape[:-1], shape[-1] >> (first + many), 1 << many, 1 << first)
+    re, im = F.reshape(state[0], parts), F.reshape(state[1], parts)
+    return (F.reshape(turn_re @ re - turn_im @ im, shape), F.reshape(turn_re @ im + turn_im @ re, shape))
 
 
 class Measurement(Layer):

@@ -13,13 +13,14 @@ from clnet.errors import ClnetError
 from clnet.layers import Measurement, Quantum
 
 
-def test_norms_stay_one(engine: Any) -> None:
-    """Four qubits, two depths: within 8 roundings of as many rotations."""
+@pytest.mark.parametrize(("qubits", "depth"), [(4, 2), (10, 4)])
+def test_norms_stay_one(engine: Any, qubits: int, depth: int) -> None:
+    """Within a rounding a rotation."""
     init.seed(0)
-    layer = Quantum(4, 4, depth=2, entangle=True, encoding="angle")
+    layer = Quantum(4, qubits, depth=depth, entangle=True, encoding="angle")
     x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     re, im = (part.numpy().astype(np.float64) for part in layer.amplitudes(tensor(x)))
-    assert np.abs((re**2 + im**2).sum(-1) - 1).max() < 8 * 2.0**-23
+    assert np.abs((re**2 + im**2).sum(-1) - 1).max() < qubits * depth * 2.0**-23
 
 
 def test_slopes_are_differences_of_shifted_angles(engine: Any) -> None:
