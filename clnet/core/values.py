@@ -20,7 +20,7 @@ Read = Callable[[int, int], np.ndarray[Any, Any]]  # (first element, how many) o
 
 WHOLE = 64 << 10  # [bytes] of a block that is read in one piece rather than by its edges
 
-_CHANGE = ("a tensor is a value and never changes; make a new one (clnet.ops.where, + and the like), "
+_CHANGE = ("a tensor is a value and never changes; make a new one (clnet.ops.where, x.at[i].set(v), + and the like), "
            "or keep what changes in a clnet.Variable")
 
 

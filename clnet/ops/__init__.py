@@ -40,6 +40,7 @@ from .arranging import (
     triu,
     unsqueeze,
 )
+from .assigning import gather_nd, put_along_axis, scatter_nd
 from .attention import attention
 from .checkpoint import checkpoint
 from .conv import conv, conv_transpose

@@ -193,26 +193,34 @@ def scatter_max(source: TensorLike, index: TensorLike, v: int, axis: int = 0) ->
     return reshape(where(best >= 0, top, 0), shape)
 
 
+def flat_places(who: str, x: Tensor, index: TensorLike, axis: int) -> Tensor:
+    """Row-major numbers in x of x[…, index[…, i, …], …], x.size for those outside.
+    Raises ShapeError for shapes that differ but along `axis`; indices outside as in `gather`.
+    """
+    places = _index(who, index)
+    axis = arguments.axis(who, axis, x.ndim)
+    if (x.ndim != places.ndim
+            or any(a != b for d, (a, b) in enumerate(zip(x.shape, places.shape, strict=True)) if d != axis)):
+        raise ShapeError(
+            f"{who}: expected shapes equal but for axis {axis}; got {x.shape} and {places.shape}.")
+    arguments.indices(who, places, x.shape[axis])
+    n, lead, rest = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    inside = reshape(cast(places, "int64"), (lead, places.shape[axis], rest))
+    inside = where(inside < 0, inside + n, inside)
+    line = reshape(arange(n=lead, dtype="int64"), (lead, 1, 1)) * (n * rest) + arange(n=rest, dtype="int64")
+    outside = (inside < 0) | (inside >= n)
+    return reshape(where(outside, x.size, inside * rest + line), places.shape)
+
+
 def take_along_axis(x: TensorLike, index: TensorLike, axis: int) -> Tensor:
     """y[…, i, …] = x[…, index[…, i, …], …]: an index of its own for every line along `axis`, as in NumPy.
 
     Raises ShapeError for shapes that differ but along `axis`; indices outside as in `gather`.
     """
-    x, index = as_tensor(x), _index("take_along_axis", index)
-    axis = arguments.axis("take_along_axis", axis, x.ndim)
-    if (x.ndim != index.ndim
-            or any(a != b for d, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if d != axis)):
-        raise ShapeError(
-            f"take_along_axis: expected shapes equal but for axis {axis}; got {x.shape} and {index.shape}.")
-    arguments.indices("take_along_axis", index, x.shape[axis])
-    n, lead, rest = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    inside = reshape(cast(index, "int64"), (lead, index.shape[axis], rest))
-    inside = where(inside < 0, inside + n, inside)
-    line = reshape(arange(n=lead, dtype="int64"), (lead, 1, 1)) * (n * rest) + arange(n=rest, dtype="int64")
-    outside = (inside < 0) | (inside >= n)
-    flat = where(outside, x.size, inside * rest + line)
-    y = _gather(reshape(x, (1, x.size, 1)), reshape(flat, (flat.size,)), fill="nan")
-    return reshape(y, index.shape)
+    x = as_tensor(x)
+    places = flat_places("take_along_axis", x, index, axis)
+    y = _gather(reshape(x, (1, x.size, 1)), reshape(places, (places.size,)), fill="nan")
+    return reshape(y, places.shape)
 
 
 def one_hot(labels: TensorLike, classes: int, dtype: str = "float32") -> Tensor:

@@ -12,6 +12,7 @@ from ..core.operators import Operators
 from ..core.tensor import Tensor, TensorLike
 from ..names import told
 from . import arranging, cumulative, moments, normalize, pointwise, reduce, special_functions, view
+from .assigning import At
 from .indexing import getitem
 from .matmul import matmul
 from .pointwise import cast, pow
@@ -64,6 +65,7 @@ def _method(name: str, op: Any) -> Any:
 
 for _name, _op in METHODS.items():
     setattr(Operators, _name, _method(_name, _op))
+setattr(Operators, "at", property(At, doc="x.at[key].set(v), .add(v) and others: x with other values in the places."))
 for _name, _op in list(vars(Operators).items()):
     if isinstance(_op, FunctionType) and not _name.startswith("_"):
         setattr(Operators, _name, told(_op, method=_name))

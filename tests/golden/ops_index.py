@@ -85,7 +85,17 @@ def bernoulli(p: float, shape: Any, key: int, counter: int) -> Any:
     return Draws((key & 0xFFFFFFFF, key >> 32), counter).uniform(shape) < p
 
 
+def put_along_axis(x: Any, index: Any, values: Any, axis: int, how: str = "set") -> Any:
+    return x.scatter(axis, index, values) if how == "set" else x.scatter_add(axis, index, values)
+
+
+def scatter_nd(index: Any, values: Any, shape: Any) -> Any:
+    return torch.zeros(shape, dtype=values.dtype).index_put(tuple(index.unbind(-1)), values, accumulate=True)
+
+
 RULES = {
+    "put_along_axis": put_along_axis, "scatter_nd": scatter_nd,
+    "gather_nd": lambda x, index: x[tuple(index.unbind(-1))],
     "argsort": order, "sort": lambda x, descending: x.gather(-1, order(x, descending)), "topk": topk,
     "top": lambda x, k, descending: order(x, descending)[:, :k],
     "placed": lambda v, index: torch.zeros_like(v).scatter(1, index, v),

@@ -90,3 +90,13 @@ def test_sort_in_many_chunks_and_digits(engine: Any, monkeypatch: pytest.MonkeyP
         result = checks.parity(op, case, engine)
         assert result, str(result)
     assert checks.determinism(checks.case_function(OPS["scatter_add"], case), arrays(OPS["scatter_add"], case), engine)
+
+
+@pytest.mark.parametrize("how", ["set", pytest.param("multiply", marks=pytest.mark.full)])
+def test_places_written_on_the_device(how: str, engine: Any) -> None:
+    """Indices that only the device has, all the same row in the end: the same bits every time."""
+    x, v = np.arange(15, dtype=np.float32).reshape(5, 3), np.float32([[1e8], [3], [-1e8], [5], [7]])
+    at = tensor(x).at[arange(n=5, dtype="int32") % 2 * 5 - 1]  # -1, 4, -1, 4, -1
+    x[4] = 7 if how == "set" else x[4] * np.float32(-1e16 * 105)
+    first, again = (engine.values([getattr(at, how)(v)])[0] for _ in range(2))
+    assert np.allclose(first, x, rtol=1e-6, atol=0) and first.tobytes() == again.tobytes()
