@@ -5,53 +5,28 @@ Names beyond the core load on first use, so that `import clnet` costs nothing th
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from . import engine, ops
 from .core.autodiff import gradients
 from .core.precision import autocast, precision, set_precision
 from .core.recording import eager
 from .core.state import Generator, Parameter, Variable
 from .core.tensor import Tensor, realize, tensor
-from .names import answer
+from .names import offer
 
 __version__ = "0.1.0"
 
 _CORE = ("Generator", "Parameter", "Tensor", "Variable", "autocast", "eager", "engine", "gradients", "ops", "precision",
          "realize", "set_precision", "tensor")
-_NAMES = {
-    "clnet.engine": ("use", "on", "current"),
-    "clnet.engine.device.devices": ("Device", "devices"),
-    "clnet.engine.reference": ("NumpyEngine",),
-    "clnet.engine.record": ("Recorded",),
-    "clnet.engine.explain": ("cache", "empty_cache", "explain", "memory", "profile"),
-    "clnet.facade": ("Engine",),
-    "clnet.init": ("seed",),
-    "clnet.model": ("Graph", "Input", "Model", "Sequential", "load"),
-    "clnet.train": ("Trainer", "data"),
-    "clnet.errors": ("ClnetError", "ConfigError", "ShapeError", "DTypeError", "IndexingError", "DataError",
-                     "NoDeviceError", "CheckpointError", "NonFiniteError", "KernelBuildError", "OutOfDeviceMemory",
-                     "DeviceLost"),
-}
-_MODULES = ("errors", "layers", "losses", "optimizers", "train", "workbench")
-_WHERE = {name: module for module, names in _NAMES.items() for name in names}
-
-_missing = answer(__name__, 2)
-
-__all__ = [*_CORE, *sorted(_WHERE), *_MODULES, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        value = getattr(importlib.import_module(_WHERE[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"clnet.{name}")
-    else:
-        _missing(name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [*_CORE, *offer(__name__, {
+    "clnet.engine": "use on current",
+    "clnet.engine.device.devices": "Device devices",
+    "clnet.engine.reference": "NumpyEngine",
+    "clnet.engine.record": "Recorded",
+    "clnet.engine.explain": "cache empty_cache explain memory profile",
+    "clnet.facade": "Engine",
+    "clnet.init": "seed",
+    "clnet.model": "Graph Input Model Sequential load",
+    "clnet.train": "Trainer data",
+    "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "
+                    "CheckpointError NonFiniteError KernelBuildError OutOfDeviceMemory DeviceLost",
+}, "errors layers losses optimizers train workbench"), "__version__"]

@@ -86,6 +86,32 @@ def answer(module: str, depth: int = 1) -> Callable[[str], Any]:
     return missing
 
 
+OFFERED: dict[str, dict[str, str]] = {}  # package: the module that has a name
+
+
+def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str]:
+    """Gives a package the names that its modules have, each imported when somebody asks for it: a hundred classes whose
+    fields check themselves take a second to make, and a script needs five. Returns what the package offers, `__all__`.
+
+    modules   module of the package, or the whole path of another: its names, spaces between
+    whole     modules of the package that are themselves among what it offers
+    """
+    paths = {module: module if module.startswith("clnet.") else f"{package}.{module}"
+             for module in (*modules, *whole.split())}
+    where = {name: paths[module] for module, names in modules.items() for name in names.split()}
+    own, missing, OFFERED[package] = vars(sys.modules[package]), answer(package, 2), where
+
+    def found(name: str) -> Any:
+        if name not in where:
+            return importlib.import_module(paths[name]) if name in paths else missing(name)
+        own[name] = getattr(importlib.import_module(where[name]), name)
+        return own[name]
+
+    public = sorted({*where, *whole.split()})
+    own["__getattr__"], own["__dir__"] = found, lambda: own["__all__"]
+    return public
+
+
 def _is_import(frame: Any) -> bool:
     """Whether the frame stands at `from module import name`: nothing but an ImportError gets through that."""
     import dis

@@ -21,7 +21,7 @@ from ..names import ending
 from ..names import guide as _guide
 from .calls import argument, check_call, default_of, extra, frozen, missing, sentence
 from .described import Described
-from .families import FAMILIES, family_of
+from .families import FAMILIES, Registry, family_of, find
 from .schema import of_class
 
 CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True,
@@ -61,7 +61,7 @@ def choice(default: object, options: tuple[Any, ...], *, doc: str) -> Any:
 class Configured:
     """Base of layers, losses, optimizers and schedules. A subclass lists typed fields; `registry` knows it by name."""
 
-    registry: ClassVar[dict[str, type[Any]]] = {}
+    registry: ClassVar[Registry]
     families: ClassVar[list[type[Configured]]] = FAMILIES
     spec_name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -76,7 +76,7 @@ class Configured:
         """`abstract`: a base for others, which no name finds; so is a class whose name begins with _."""
         super().__init_subclass__(**kw)
         if Configured in cls.__bases__:
-            cls.registry = {}
+            cls.registry = Registry(cls.__module__)
             FAMILIES.append(cls)
         for name, none in (("aliases", ()), ("spec_name", "")):  # a variant must not answer to its base's names
             if name not in cls.__dict__:
@@ -209,14 +209,12 @@ class Configured:
     @classmethod
     def lookup(cls, name: str, path: str = "$") -> type[Any]:
         """The class registered under a name, an alias or a specification's name."""
-        known = cls.registry
-        if cls is Configured:
-            known = {k: v for family in FAMILIES for k, v in family.registry.items()}
-        for candidate in known.values():
-            if name in (candidate.__name__, candidate.spec_name, *candidate.aliases):
-                return candidate
         family = family_of(cls)
+        families = [family] if family else FAMILIES
+        if found := find(families, name):
+            return found
         kind = family.__name__ if family else "registered class"
+        known = (n for f in families for n in f.registry)
         raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{ending(name, known)}")
 
     @classmethod

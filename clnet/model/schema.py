@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any
 
-from .. import losses, optimizers  # noqa: F401  # what is imported has registered its classes
 from ..config.families import FAMILIES
 from ..config.fields import Configured
 from ..config.schema import of_family
+from ..losses import base as _losses  # noqa: F401  # what is imported has registered its family
+from ..optimizers import base as _optimizers  # noqa: F401
 from . import sequential  # noqa: F401
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

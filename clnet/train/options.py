@@ -45,7 +45,9 @@ def _made(value: object, kind: type[Any], what: str) -> Any:
 
 
 def _named(name: str, kind: type[Any], what: str) -> Any:
-    known = {_plain(n): c for c in reversed(kind.registry.values()) for n in (*c.aliases, c.spec_name, c.__name__) if n}
+    if found := kind.registry.likely(_plain, name):
+        return found
+    known = {_plain(n): c for c in kind.registry.values() for n in (*c.aliases, c.spec_name) if n}
     if found := known.get(_plain(name)):
         return found
     package, _, ours = next((t for k, t in CALLED.items() if _plain(k) == _plain(name)), "").partition(".")

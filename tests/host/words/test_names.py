@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import doctest
 import importlib
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
@@ -36,6 +38,41 @@ def test_a_public_module_answers_for_every_slip(module: str) -> None:
         _ = found.qqqqqq
     with pytest.raises(AttributeError, match="has no attribute '__wrapped__'"):
         _ = found.__wrapped__
+
+
+@pytest.mark.parametrize("package", ["clnet.layers", "clnet.losses", "clnet.optimizers"])
+def test_a_package_offers_what_its_modules_have_and_editors_see(package: str) -> None:
+    """What is imported when somebody asks is what mypy reads, and no class that a module registers is left out."""
+    found = importlib.import_module(package)
+    (block,) = (n for n in ast.parse(inspect.getsource(found)).body if isinstance(n, ast.If))
+    seen = {a.name: f"{package}.{n.module}" for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert seen == names.OFFERED[package] and sorted(seen) == found.__all__ == dir(found)
+    for name, module in seen.items():
+        assert getattr(found, name).__module__ == module
+    for module in pkgutil.iter_modules(found.__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    registered = {c.__name__ for family in Configured.families for c in family.registry.values()
+                  if c.__module__.startswith(f"{package}.")}
+    assert registered <= seen.keys()
+
+
+def test_one_class_is_imported_with_what_it_is_made_of_alone() -> None:
+    script = """
+import sys
+import clnet
+from clnet.layers import Dense
+assert "GraphConvolution" in dir(clnet.layers) and not hasattr(clnet.layers, "Dens")
+clnet.layers.Layer.from_config({"type": "LSTM", "input_size": 2, "hidden_size": 2})
+clnet.train.options.optimizer_of("adam"), clnet.train.options.loss_of("cross_entropy")
+print(*sorted(m for m in sys.modules if m.startswith(("clnet.layers.", "clnet.losses.", "clnet.optimizers."))))
+assert clnet.layers.Layer.lookup("SAGEConv").__name__ == "GraphSAGE" and "clnet.layers.mesh" in sys.modules, "an alias"
+assert clnet.layers.attention.__name__ == "clnet.layers.attention", "modules are there, too"
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    loaded = run.stdout.split()
+    assert "clnet.layers.recurrent" in loaded and len(loaded) < 25
+    assert not {"clnet.layers.graph", "clnet.losses.margin", "clnet.optimizers.quasi_newton"} & set(loaded)
 
 
 def resolved(text: str) -> Any:
