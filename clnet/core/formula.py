@@ -5,27 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .arrays import Array
 from .autodiff import gradients
-from .op import Composite, Infer, Reads, Rule, Samples, Work, family, positional
+from .op import Composite, Infer, Launches, Reads, Rule, Samples, Work, family, positional
 from .precision import autocast
 from .recording import eager
 from .running import exact
 from .spec import Spec, accept, dtype_name, einshape
 from .tensor import Tensor, placeholder
 
-if TYPE_CHECKING:
-    from ..kernels.choosers import Chooser
-
 
 def composite(
     signature: str = "", *, cl: str = "", samples: Samples | None = None, accepts: str = "any",
     domain: tuple[float, float] = (-2.0, 2.0), work: Work | None = None, reads: tuple[Reads, ...] = (),
-    rounds: bool = False, rule: Rule = "", launch: Chooser | None = None, infer: Infer | None = None,
+    rounds: bool = False, rule: Rule = "", launch: Launches | None = None, infer: Infer | None = None,
 ) -> Callable[[Callable[..., Tensor]], Composite]:
     """A formula over other ops, kept as one node so that a kernel may stand in for it. Fields as Kernel's.
 

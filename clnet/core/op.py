@@ -15,17 +15,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..errors import ConfigError
 from . import arguments
 from .arrays import Array
+from .origin import Origin
 from .spec import Spec, accept, broadcast_shapes, einshape, np_dtype, promote, result_shape
 
 if TYPE_CHECKING:
-    from ..kernels.choosers import Chooser
+    from ..engine.device.device import Device
+    from ..kernels.operand import Operand
+    from ..kernels.variant import Choice
     from .tensor import Tensor, TensorLike
 
 OPS: dict[str, Op] = {}
@@ -39,6 +42,13 @@ Samples = Callable[[], "list[Case]"]
 Work = Callable[[Sequence[Spec], Spec, Mapping[str, Any]], float]
 Rule = Literal["", "product", "wide", "lookup"]  # of mixed precision, see core.autocast
 Reads = Literal["strided", "narrow"]
+
+
+class Launches(Protocol):
+    """Who says by which kernels a call is computed."""
+
+    def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
+        """Who serves these operands (shapes, strides, dtypes) on the device, and why not the others."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,8 @@ class Op:
     # Operands whose NaN and infinities may also reach results where they meet nothing but padding (0 · ∞ is NaN).
     spreads: tuple[str, ...] = ()
     builtin: bool = field(default=False, init=False)  # whether it is clnet's own
+    # What tells the op from all others, one of the same name that it replaced among them: plans are known by it.
+    key: str = field(default="", init=False)
     kind: ClassVar[str] = "op"
     # (op, operands, attributes) -> what a call makes, and the same on tensors without the rules of mixed precision:
     # `core.tensor`, which stands above, fills them in.
@@ -96,6 +108,7 @@ class Op:
         if self.name in OPS:
             raise TypeError(f"op {self.name!r} is already declared")
         OPS[self.name] = self
+        self.key = self.name
         self.builtin = _importing()
 
     def __call__(self, *inputs: TensorLike, **attrs: Any) -> Tensor:
@@ -121,6 +134,9 @@ class Pointwise(Op):
     _: KW_ONLY
     expression: str = ""
     selects: bool = False  # whether the first operand is a condition, with no say in the dtype of the others
+    origin: Origin | None = None  # where the expression comes from, of an op that is not clnet's own
+    vectors: bool = True  # whether such an expression holds for vectors, too
+    tests: bool = False  # whether it gives a bool
     kind = "pointwise"
 
 
@@ -130,6 +146,7 @@ class Reduction(Op):
 
     _: KW_ONLY
     fold: Fold
+    origin: Origin | None = None  # where an expression in a and b that merges comes from, in place of the fold's
     kind = "reduction"
 
 
@@ -167,18 +184,22 @@ class Kernel(Op):
              kernel reads 16-bit operands itself, else it gets float32 copies
     rounds   whether the formula says itself what is rounded where operands are narrow
     twin     an op of the same operands and attributes, and `launch_both` the launch of a kernel that computes both
+    text     the OpenCL C itself, where it is no file of cl_kernels
+    writes   the parameter through which such a text writes its result, after which nothing is fused; "": by EPILOGUE
     """
 
     _: KW_ONLY
     cl: str = ""
     signature: str = ""
-    launch: Chooser | None = None
+    launch: Launches | None = None
     define: Callable[..., Tensor] | None = None
     work: Work | None = None
     reads: tuple[Reads, ...] = ()
     rounds: bool = False
+    text: str = ""
+    writes: str = ""
     twin: Kernel | None = None
-    launch_both: Chooser | None = None
+    launch_both: Launches | None = None
     kind = "kernel"
 
     @property
@@ -186,7 +207,7 @@ class Kernel(Op):
         """Whether a derivative can be taken through the op; a kernel without a VJP refuses."""
         return self.differentiable and self.vjp is not None
 
-    def launch_with(self, twin: Kernel, launch: Chooser) -> None:
+    def launch_with(self, twin: Kernel, launch: Launches) -> None:
         """Attaches kernels that compute this op and `twin`, of the same attributes and first operands, in one pass,
         for graphs that hold both.
 
@@ -253,8 +274,16 @@ def pointwise(
     selects      whether the first operand is a condition, with no say in the dtype of the others
     """
     args = args or positional(vjp or ref)[2 if vjp else 0 :]
+    return Pointwise(name, infer or elementwise(name, args, accepts, out), ref, args, expression=expression, vjp=vjp,
+                     accepts=accepts, domain=domain, draws=draws, samples=samples, cost=cost,
+                     doc=doc or f"y = {expression}", family=family(), differentiable=vjp is not None, rule=rule,
+                     selects=selects)
 
-    def elementwise(*specs: Spec, **attrs: Any) -> Spec:
+
+def elementwise(name: str, args: Sequence[str], accepts: str, out: str) -> Infer:
+    """The shape and dtype rule of elementwise ops: operands broadcast; `accepts` and `out` as in `pointwise`."""
+
+    def infer(*specs: Spec, **attrs: Any) -> Spec:
         if attrs:
             raise ConfigError(f"{name}: expected {', '.join(args)} and nothing more; got {', '.join(attrs)}.")
         accept(name, accepts, specs)
@@ -263,9 +292,7 @@ def pointwise(
             return Spec(shape, _float_of(*(s.dtype for s in specs)))
         return Spec(shape, out or promote(*(s.dtype for s in specs)))
 
-    return Pointwise(name, infer or elementwise, ref, args, expression=expression, vjp=vjp, accepts=accepts,
-                     domain=domain, draws=draws, samples=samples, cost=cost, doc=doc or f"y = {expression}",
-                     family=family(), differentiable=vjp is not None, rule=rule, selects=selects)
+    return infer
 
 
 def _float_of(*dtypes: str) -> str:
@@ -340,7 +367,7 @@ def _einfer(name: str, signature: str, args: Sequence[str], accepts: str) -> Inf
 
 def kernel(
     signature: str = "", *, cl: str, samples: Samples, infer: Infer | None = None, accepts: str = "number",
-    domain: tuple[float, float] = (-2.0, 2.0), cost: int = 100, launch: Chooser | None = None,
+    domain: tuple[float, float] = (-2.0, 2.0), cost: int = 100, launch: Launches | None = None,
     define: Callable[..., Tensor] | None = None, work: Work | None = None, reads: tuple[Reads, ...] = (),
     rule: Rule = "", spreads: tuple[str, ...] = (), differentiable: bool = True,
 ) -> Callable[[Reference], Kernel]:

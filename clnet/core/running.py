@@ -22,6 +22,7 @@ class Changing(Protocol):
 
 _current: Callable[[], Engine]
 _exact: Callable[[], Engine]
+_on_replaced: list[Callable[[str], None]] = []
 _before_flush: list[Callable[[], Iterable[Changing]]] = []
 
 
@@ -44,6 +45,17 @@ def exact() -> Engine:
 def on_flush(hook: Callable[[], Iterable[Changing]]) -> None:
     """Registers a source of variables whose recorded updates every flush runs along."""
     _before_flush.append(hook)
+
+
+def on_replaced(hook: Callable[[str], None]) -> None:
+    """Registers who keeps what was made of ops."""
+    _on_replaced.append(hook)
+
+
+def replaced(key: str) -> None:
+    """An op, by its key, is there no more, or to be computed in another way: what was made of it is let go."""
+    for hook in _on_replaced:
+        hook(key)
 
 
 def flush(roots: Iterable[Tensor]) -> None:

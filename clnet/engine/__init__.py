@@ -101,5 +101,11 @@ def exact() -> Engine:
     return NumpyEngine(dtype=None)
 
 
+def _forget(op: str) -> None:
+    for engine in list(_engines.values()):
+        engine.forget(op)
+
+
 running.register(current, exact)
+running.on_replaced(_forget)
 _guide(__name__)

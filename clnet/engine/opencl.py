@@ -131,6 +131,10 @@ def watching(tell: Callable[[int, int], None]) -> Iterator[None]:
         _watched.tell = before
 
 
+def _mentions(key: object, word: str) -> bool:
+    return any(_mentions(k, word) for k in key) if isinstance(key, tuple) else key == word
+
+
 def _rounds_division(device: Device) -> bool:
     import pyopencl as cl
 
@@ -276,6 +280,16 @@ class OpenCLEngine:
         self.plans[key] = plan
         while len(self.plans) > PLANS:
             self.plans.popitem(last=False)
+
+    def forget(self, op: str) -> None:
+        """Lets go of plans with this op, by its key, and of this thread's kernels for them; other threads' go as they
+        plan anew.
+        """
+        with self._lock:
+            gone = [self.plans.pop(key) for key in list(self.plans) if _mentions(key, op)]
+        table: OrderedDict[int, BoundPlan] = getattr(self._local, "bound", None) or OrderedDict()
+        for plan in gone:
+            table.pop(id(plan), None)
 
     def bound(self, plan: Plan) -> BoundPlan:
         """This thread's kernels for a plan."""

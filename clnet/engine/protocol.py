@@ -86,6 +86,9 @@ class Engine(Protocol):
     def on_host(self, t: Tensor) -> np.ndarray[Any, Any] | None:
         """The value, where the host is sooner done with a call on host arrays; else None."""
 
+    def forget(self, op: str) -> None:
+        """Lets go of plans with this op, by its key: it was replaced."""
+
     def finish(self) -> None:
         """Waits for everything that this thread has launched."""
 

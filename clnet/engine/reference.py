@@ -98,6 +98,9 @@ class NumpyEngine:
     def on_host(self, t: Tensor) -> None:
         """Everything runs on the host anyhow."""
 
+    def forget(self, op: str) -> None:
+        """There are no plans."""
+
     def finish(self) -> None:
         """Nothing is ever in flight."""
 

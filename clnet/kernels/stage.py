@@ -24,6 +24,7 @@ class Stage:
     note      the arithmetic, where it is not that of the dtype: plans print it
     free      macros that may be numbers known at the launch alone: the kernel uses them in no condition of the
               preprocessor, in no length of an array and in no function that does not take SIZES
+    scalars   name -> (dtype, number) of what the text takes as numbers; they may vary
     """
 
     kernel: str
@@ -40,6 +41,7 @@ class Stage:
     note: str = ""
     also: tuple[int, ...] = ()
     free: frozenset[str] = frozenset()
+    scalars: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Sizes that vary become the numbers of this shape, where the kernel has to know them."""

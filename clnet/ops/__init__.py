@@ -3,7 +3,7 @@
 from ..names import guide as _guide
 from ..names import tell as _tell
 from . import draws as random
-from . import graphs, mesh, methods
+from . import custom, graphs, mesh, methods
 from .activations import (
     ACTIVATIONS,
     activation,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...core import op as ops
 from ...core.size import Size, common_divisor
 from ...core.spec import Spec, np_dtype, promote
 from . import c_types as ct
@@ -49,6 +50,7 @@ class Params:
     writes: dict[Node, str] = field(default_factory=dict)
     scalars: dict[tuple[ct.Number, str], str] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)  # of ops of somebody's own, by name: their definitions
 
     def read(self, node: Node, offset: int = 0) -> str:
         """The pointer to node, `offset` elements in: an argument, so that slices at different places share a program.
@@ -263,7 +265,7 @@ class Emitter:
             return values[0]
         compute = out if out != "bool" or op.selects else promote(*(v.dtype for v in values))
         wanted = ["bool" if op.selects and k == 0 else compute for k in range(len(values))]
-        text = expression(op.expression, compute, lanes)
+        text = called(self.params, op, compute, lanes) if op.origin else expression(op.expression, compute, lanes)
         places = {a: self._place(self.convert(v, w), lanes) for a, v, w in zip(op.args, values, wanted, strict=True)}
         text = re.sub(rf"\b({'|'.join(places)})\b", lambda m: places[m[0]], text) if places else text
         return self._new(ct.REGISTER[out], lanes, text, out)
@@ -277,6 +279,26 @@ class Emitter:
         if v.lanes != lanes or not name[0].islower():
             return f"({ct.vector(ctype, lanes)})({name})"
         return name
+
+
+def called(params: Params, op: ops.Pointwise | ops.Reduction, dtype: str, lanes: int) -> str:
+    """A call of what somebody wrote, over the names of its arguments: in a program it is a function of its own, whose
+    lines stand as they were written.
+    """
+    assert op.origin is not None
+    text, args, vectors, result = ((op.expression, op.args, op.vectors, "bool" if op.tests else dtype)
+                                   if isinstance(op, ops.Pointwise) else (op.origin.text, ("a", "b"), True, dtype))
+    width = lanes if vectors else 1
+    kind, gives = (ct.vector(ct.REGISTER[d], width) for d in (dtype, result))
+    name = f"g_{op.origin.mark}_{kind}"
+    if name not in params.functions:
+        body, takes = op.origin.marked(expression(text, dtype, width)), ", ".join(f"const {kind} {a}" for a in args)
+        opening, closing = ("", "}") if re.search(r"\breturn\b", text) else (" return (", "); }")
+        params.functions[name] = f"inline {gives} {name}({takes}) {{{opening}\n{body}\n{closing}"
+    if width == lanes:
+        return f"{name}({', '.join(args)})"
+    each = (f"{name}({', '.join(f'({a}).s{k:x}' for a in args)})" for k in range(lanes))
+    return f"({ct.vector(ct.REGISTER[result], lanes)})({', '.join(each)})"
 
 
 def expression(text: str, dtype: str, lanes: int) -> str:
@@ -302,7 +324,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
         text = re.sub(r"(?<![\w.(-])\d+(?![\w.])", r"(T)(\g<0>)", text)
     text = re.sub(r"\bT\b", ctype, text)
     if ct.REGISTER[dtype] == "float":
-        text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)(?![\w.])", r"\1f", text)
+        text = re.sub(r"(?<![\w.])(\d+\.\d*(?:[eE][-+]?\d+)?|\.?\d+[eE][-+]?\d+|\.\d+)(?![\w.])", r"\1f", text)
     return text
 
 

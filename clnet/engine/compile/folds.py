@@ -13,7 +13,7 @@ from ...core.size import bounded, typical
 from ...core.spec import is_float
 from . import c_types as ct
 from .accesses import in_memory, nice_share, store_lines
-from .emit import Emitter, Params, Value
+from .emit import Emitter, Params, Value, called
 from .fusion import Folds, Schedule
 from .index import Expr, Flat, Index, var
 from .node import Node, Reduction
@@ -92,8 +92,8 @@ def _fold(core: Node) -> Fold:
 class Accumulators:
     """The state of the fusion's folds as C variables a<core>_<component>, scalar or vector."""
 
-    def __init__(self, fusion: Folds) -> None:
-        self.cores = fusion.cores
+    def __init__(self, fusion: Folds, params: Params) -> None:
+        self.cores, self.params = fusion.cores, params
         self.rows: list[tuple[Node, int, str]] = []
         for core in self.cores:
             dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
@@ -114,7 +114,11 @@ class Accumulators:
     def merge(self, core: Node, mine: list[str], theirs: list[str], lanes: int) -> list[str]:
         """Statements that fold `theirs` into `mine`, all components at once (each may read the others' old values)."""
         new, out = [], []
-        for (_, c, ctype), text in zip((r for r in self.rows if r[0] is core), _fold(core).merge, strict=True):
+        assert isinstance(core, Reduction)
+        texts = _fold(core).merge
+        if core.op.origin:
+            texts = (re.sub(r"\b([ab])(?=[,)])", r"\g<1>0", called(self.params, core.op, core.spec.dtype, lanes)),)
+        for (_, c, ctype), text in zip((r for r in self.rows if r[0] is core), texts, strict=True):
             text = re.sub(r"\b([ab])(\d)\b", lambda m: (mine if m[1] == "a" else theirs)[int(m[2])], text)
             new.append(f"n{c}")
             out.append(f"const {ct.vector(ctype, lanes)} n{c} = {text};")
@@ -223,7 +227,7 @@ class Writer:
     def __init__(self, schedule: Schedule, fusion: Folds, dims: Shape, device: Device) -> None:
         self.schedule, self.fusion, self.dims, self.device = schedule, fusion, dims, device
         self.params = Params()
-        self.acc = Accumulators(fusion)
+        self.acc = Accumulators(fusion, self.params)
         self.name = f"fold_{kernel_name(fusion)}"
 
     def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:
@@ -238,4 +242,4 @@ class Writer:
 
     def source(self, stem: str, grid: tuple[int, ...], group: tuple[int, ...], **fields: object) -> Source:
         text = template(stem, name=self.name, params=self.params.declaration(), begin=self.params.begin(), **fields)
-        return Source(self.name, finish(text, self.device), self.params, grid, group)
+        return Source(self.name, finish(text, self.device, self.params), self.params, grid, group)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .node import Graph, Node
+from .node import Graph, Kernel, Node
 
 
 @dataclass(eq=False)
@@ -24,6 +24,8 @@ class Fusion:
     stores: list[Node] = field(default_factory=list)
     size: int = 0
     ops: int = 0
+
+    closed = False  # whether nothing fuses with it
 
     @property
     def result_sizes(self) -> set[int]:
@@ -46,9 +48,15 @@ class Folds(Fusion):
 class KernelCall(Fusion):
     """A hand-written kernel, or one that computes twins."""
 
+    @property
+    def closed(self) -> bool:  # type: ignore[override]
+        return any(isinstance(core, Kernel) and core.op.writes for core in self.cores)
+
 
 class HostCall(Fusion):
-    """An op that the host computes: nothing fuses with it."""
+    """An op that the host computes."""
+
+    closed = True
 
 
 @dataclass

@@ -38,7 +38,7 @@ def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple
             leaves.append(t)
         else:
             assert t.op is not None
-            rows.append((t.op.name, tuple(numbers[id(i)] for i in t.inputs), signed(_lasting(t.attrs)), t.spec))
+            rows.append((t.op.key, tuple(numbers[id(i)] for i in t.inputs), signed(_lasting(t.attrs)), t.spec))
     return (tuple(rows), tuple(numbers[id(r)] for r in roots)), leaves
 
 
@@ -71,7 +71,7 @@ class _Builder:
 
     def node(self, op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], spec: Spec,
              stages: Stages | None) -> Node:
-        key = (op.name, tuple(n.number for n in inputs), signed(attrs), spec)
+        key = (op.key, tuple(n.number for n in inputs), signed(attrs), spec)
         if key not in self.table:
             self.table[key] = computed(len(self.graph.nodes), op, inputs, attrs, spec, stages)
             self.graph.nodes.append(self.table[key])
@@ -110,7 +110,7 @@ class _Builder:
         if t.op.launch is None:
             return None
         given = operands(t.op, [self.of[id(i)] for i in t.inputs])
-        key = t.op.name, tuple(given), frozen(t.attrs)
+        key = t.op.key, tuple(given), frozen(t.attrs)
         if key not in self.choices:
             self.choices[key] = t.op.launch.choice(self.device, given, **t.attrs)
         return self.choices[key]

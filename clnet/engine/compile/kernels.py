@@ -34,7 +34,7 @@ def kernel_sources(schedule: Schedule, fusion: KernelCall, device: Device) -> li
 
 def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, scratch: dict[str, int],
                    device: Device) -> Source:
-    params, file = Params(scratch=scratch), source.kernel_file(stage.file or core.op.cl)
+    params, file = Params(scratch=scratch), core.op.text or source.kernel_file(stage.file or core.op.cl)
     aligned = ""
     for arg, i in zip(core.op.args, core.inputs, strict=True):
         node, offset, _ = operand(core, i)
@@ -43,17 +43,24 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
             aligned += f"#define {arg.upper()}_ALIGN {common_divisor(offset, alignment(schedule, node))}\n"
         if i.spec.dtype in KINDS and f"{arg.upper()}_KIND" in file:
             aligned += f"#define {arg.upper()}_KIND {KINDS[i.spec.dtype]}\n"
-    tail = _epilogue(schedule, fusion, core, stage, params, device) if stage.final else ""
+    tail = ""
+    if core.op.writes:
+        params.writes[core] = core.op.writes
+    elif stage.final:
+        tail = _epilogue(schedule, fusion, core, stage, params, device)
+    numbers = "".join(f" const {ct.REGISTER[dtype]} {name} = {params.scalar(value, dtype)};"
+                      for name, (dtype, value) in stage.scalars.items())
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
-    head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}\n"
+    head = f"#define PARAMS {params.declaration()}\n#define BEGIN {params.begin()}{numbers}\n"
     if "SIZES" in file:
         head += f"#define SIZES {DECLARED}\n#define SIZES_PASSED {PASSED}\n"
-    text = "\n".join([source.kernel_file("include/vector.h"), tail, head, file])
+    # A text of somebody's own may call its functions as vector.h does.
+    text = "\n".join(["" if core.op.writes else source.kernel_file("include/vector.h"), tail, head, file])
     vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
     if device.loads_vectors_by_cast:
         vectors += "#define CAST_LOADS\n"
-    return Source(stage.kernel, vectors + aligned + defines + finish(text, device), params, stage.grid, stage.group,
-                  stage.note)
+    return Source(stage.kernel, vectors + aligned + defines + finish(text, device, params), params, stage.grid,
+                  stage.group, stage.note)
 
 
 def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, params: Params,

@@ -44,7 +44,7 @@ def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
         text = template("map_gpu", name=name, params=params.declaration(),
                         begin=params.begin(), body=lines, J=per_row(inner // width, outer == 1), W=width, items=items,
                         index="uint" if items < 1 << 31 else "size_t")
-        return Source(name, finish(text, device), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
+        return Source(name, finish(text, device, params), params, (-(-items // GPU_GROUP) * GPU_GROUP,), (GPU_GROUP,))
     vector_body = body(width) if width > 1 and typical(inner) >= width else []
     loops = _loop(width, vector_body) if vector_body else []
     loops += [] if vector_body and divides(width, inner) else _loop(1, body(1))  # shares are whole vectors
@@ -53,7 +53,7 @@ def map_source(schedule: Schedule, fusion: Map, device: Device) -> Source:
     text = template("map_cpu", name=name, params=params.declaration(), begin=params.begin(), items_o=items_o,
                     items_j=items_j, O=outer, J=inner, W=width, columns=share("j", 0, chunk_j, inner),
                     rows=share("o", 1, chunk_o, outer), loops=indent(loops, 2))
-    return Source(name, finish(text, device), params, (items_j, items_o), (1, 1))
+    return Source(name, finish(text, device, params), params, (items_j, items_o), (1, 1))
 
 
 def _loop(step: int, body: list[str]) -> list[str]:

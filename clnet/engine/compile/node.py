@@ -117,7 +117,8 @@ def computed(number: int, op: ops.Op, inputs: tuple[Node, ...], attrs: dict[str,
     if isinstance(op, ops.Kernel):
         return (Host(number, op, inputs, attrs, spec) if stages is None
                 else Kernel(number, op, inputs, attrs, spec, stages=stages))
-    return WAYS[type(op)](number, op, inputs, attrs, spec)
+    way = WAYS.get(type(op)) or next(way for kind, way in WAYS.items() if isinstance(op, kind))
+    return way(number, op, inputs, attrs, spec)
 
 
 @dataclass

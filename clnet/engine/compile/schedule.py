@@ -230,7 +230,7 @@ class _Scheduler:
 
     def _fits(self, bases: list[tuple[Node, bool]], fusion: Fusion, size: int) -> bool:
         """Whether a node that reads these bases can be computed in the fusion; waiting ones would come along."""
-        if isinstance(fusion, HostCall) or size not in fusion.result_sizes or fusion.ops >= MOST_OPS:
+        if fusion.closed or size not in fusion.result_sizes or fusion.ops >= MOST_OPS:
             return False
         return all(self._there(b, identity, fusion) for b, identity in bases)
 

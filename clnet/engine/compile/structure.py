@@ -54,7 +54,7 @@ class Structure:
         attrs = {k: v for k, v in node.attrs.items() if k != COPY}
         if isinstance(node, View) and node.op.name not in RELAID:
             self._shift(node)
-        return (type(node), node.op and node.op.name, frozen(attrs), node.spec, stored, place, _stages(node),
+        return (type(node), node.op and node.op.key, frozen(attrs), node.spec, stored, place, _stages(node),
                 *(self._read(i) for i in node.inputs))
 
     def _read(self, node: Node) -> Hashable:

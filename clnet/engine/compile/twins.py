@@ -49,9 +49,9 @@ class _Pairs:
         """What computes n and its twin together; None where nothing does."""
         assert n.op.launch_both is not None
         given = operands(n.op, n.inputs)
-        key = n.op.name, tuple(given), frozen(n.attrs)
+        key = n.op.key, tuple(given), frozen(n.attrs)
         if key not in self.asked:
-            stages = n.op.launch_both(device, given, **n.attrs)
+            stages = n.op.launch_both.choice(device, given, **n.attrs).stages
             self.asked[key] = None if stages is None else Stages(stages)
         return self.asked[key]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..core import arguments
-from ..core.formula import composite
-from ..core.op import Case, Cotangents
-from ..core.tensor import Tensor, TensorLike, as_tensor
-from ..errors import ConfigError
-from .pointwise import square
+from ...core import arguments
+from ...core.formula import composite
+from ...core.op import Case, Cotangents
+from ...core.tensor import Tensor, TensorLike, as_tensor
+from ...errors import ConfigError
+from ..pointwise import square
+
+FAMILY = "custom"
 
 
 def _cube(x: Tensor) -> Tensor:
