@@ -165,7 +165,8 @@ def check(model: Layer, loss: Callable[..., Any], data: Samples, who: str = "",
     """
     try:
         if not data.labelled:
-            raise DataError(f"{data.title}: expected targets too; got sequences alone; pass Sequences(x, y).")
+            raise DataError(f"{data.title}: expected targets too; got inputs alone; "
+                            "name them: Sequences(x, y), from_frame(frame, target=...).")
         tried = [(o, y) for o, (_, y) in zip(check_inputs(model, data), data.trials(), strict=True)]
         outputs, labels = tried[0]
         _check_targets(loss, data, labels, outputs[0], finite)

@@ -7,6 +7,7 @@ import math
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,12 +20,15 @@ from .graph import Graph
 from .graphs import Graphs, Neighbours
 from .mesh import mesh_edges
 from .packed import PackedSequences
+from .preparing import load_preparation
+from .readers.frames import ending_of, listed, read_frame
+from .readers.tables import Table, TablePreparation, from_frame
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
 
 __all__ = [
-    "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "from_arrays", "load",
-    "mesh_edges", "read_idx", "read_npz",
+    "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "Table", "TablePreparation",
+    "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx", "read_npz",
 ]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -39,9 +43,9 @@ def load(name: str) -> Dataset:
     if name != "digits":
         raise DataError(
             f"data.load({name!r}): expected 'digits', the only data set that comes along; "
-            "for one's own there are data.from_arrays(x, y) for arrays and frames, "
-            "data.Sequences(x, y) for what has several lengths, data.read_npz(path), "
-            "and data.read_idx(path) for the files of MNIST.")
+            "for one's own there are data.read(path, target=...) for tables and folders of images, "
+            "data.from_frame(frame, target=...), data.from_arrays(x, y), "
+            "data.Sequences(x, y) for what has several lengths, and data.read_idx(path) for the files of MNIST.")
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -49,6 +53,31 @@ def load(name: str) -> Dataset:
     about = ("1797 handwritten digits, 8 x 8 pixels in [0, 1]; "
              "UCI optical recognition of handwritten digits (CC BY 4.0), bundled with scikit-learn.")
     return Dataset(x, found.target.astype(np.int32), tuple(str(n) for n in found.target_names), about, "digits")
+
+
+def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: str | None = None, decimal: str = ".",
+         na_values: Sequence[str] = (), encoding: str = "utf-8", **preparing: Any) -> Dataset:
+    """The data set in a file, by its ending: tables (.csv, .tsv, .txt, .parquet, .jsonl, .json, also packed as .gz,
+    .bz2, .xz, .zip), and arrays x and y (.npz).
+
+    target      of tables: the column to predict
+    sep         what separates cells; None: what separates those of the first line
+    na_values   cells that count as missing, beside empty ones, NA, NaN and the like
+    preparing   what `from_frame` takes: task, categorical, drop, keep, encode, …
+    Text in which all cells are dates of ISO 8601 is dates. Raises DataError; ImportError where Parquet lacks pyarrow.
+    """
+    path = Path(path)
+    who = f"read({path.name})"
+    if ending_of(path) == ".npz":
+        if preparing or target is not None:
+            raise DataError(f"{who}: expected no target= or other arguments of tables; read_npz(path, x=, y=) "
+                            "names the arrays.")
+        return read_npz(path)
+    frame = read_frame(path, sep, decimal, na_values, encoding, who)
+    if target is None:
+        raise DataError(f"{who}: expected target=, the column to predict, one of {listed(map(str, frame.columns))}.")
+    reading = {"sep": sep, "decimal": decimal, "na_values": list(na_values), "encoding": encoding}
+    return from_frame(frame, target, **preparing, title=path.name, reading=reading)
 
 
 def read_idx(path: str | Path) -> np.ndarray[Any, Any]:

@@ -103,7 +103,7 @@ def held_out(data: Samples, validation: object, seed: int) -> tuple[Samples, Sam
         train, held = data.split(validation, seed)  # type: ignore[arg-type]
         return train, held
     try:
-        return data, as_dataset(validation)
+        return data, as_dataset(validation).prepared_by(data.preparation)
     except DataError as error:
         raise DataError(f"validation: {error}") from None
 

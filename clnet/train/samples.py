@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,8 @@ import numpy as np
 from ..core.arrays import as_array, column_names, pair
 from ..core.spec import Spec, dtype_name
 from ..errors import DataError
+from .preparing import Preparation
+from .splits import parts as parts_of
 
 Index = int | np.integer[Any] | slice | list[int] | np.ndarray[Any, Any]  # numbers of samples, or a mask
 Batch = tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]
@@ -29,6 +30,7 @@ class Samples(ABC):
     packed    whether a batch has the steps of sequences one after another, with nothing that fills them up
     apart     whether what a model gives for steps of packed samples is wanted step by step; else for the first of each
     ignore    the label of steps that do not count, where targets are one per step; None elsewhere
+    preparation  what made them of raw data, and makes new data alike; None: they came as they are
     """
 
     title: str
@@ -36,6 +38,7 @@ class Samples(ABC):
     columns: tuple[tuple[str, ...], ...] = ()
     labelled: bool = True
     ignore: int | None = None
+    preparation: Preparation | None = None
     packed: bool = False
     apart: bool = True
 
@@ -114,23 +117,33 @@ class Samples(ABC):
                 f"{self.title}: expected a slice, numbers of samples below {len(self)}, "
                 f"or a mask of {len(self)}; got {index!r} ({error}).") from None
 
-    def split(self, test: float = 0.2, seed: int = 0) -> tuple[Self, Self]:
+    def split(self, test: float = 0.2, seed: int = 0, *, stratify: object = None,
+              groups: object = None) -> tuple[Self, Self]:
         """(train, test): a share test in (0, 1), rounded up, or a number of samples goes to the second,
         drawn by the seed; the same in every run.
+
+        stratify   True: both have the classes of the targets in the same shares; or the classes, one a sample
+        groups     one label a sample: those of one label stay together, so that there may be a few more in the second
         """
         who = f"{self.title}.split(test={test!r})"
-        number = isinstance(test, (int, float, np.number)) and not isinstance(test, bool)
-        whole = number and isinstance(test, (int, np.integer)) and test >= 1
-        if not number or not (whole or 0 < test < 1):
-            raise DataError(
-                f"{who}: expected a share in (0, 1), or a number of samples, "
-                "at least 1, so that there are samples on both sides.")
-        count = int(test) if whole else math.ceil(len(self) * test)
-        if not 0 < count < len(self):
-            raise DataError(
-                f"{who}: expected samples on both sides; got {len(self) - count} and {count} of {len(self)}.")
-        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
-        return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
+        strata = self._strata(who) if stratify is True else stratify
+        given = (None if a is None or a is False else np.asarray(a) for a in (strata, groups))
+        return self.sides(*parts_of(who, len(self), test, seed, *given))
+
+    def _strata(self, who: str) -> np.ndarray[Any, Any]:
+        found = self.targets()
+        if self.ignore is not None or len(found) != len(self) or not self.labelled:
+            raise DataError(f"{who}: expected one class a sample to stratify by; "
+                            "got targets of steps, or none; pass stratify=classes.")
+        return found
+
+    def sides(self, train: np.ndarray[Any, Any], test: np.ndarray[Any, Any]) -> tuple[Self, Self]:
+        """The samples of these numbers, to train with and to test with."""
+        return self.take(train), self.take(test)
+
+    def prepared_by(self, preparation: Preparation | None) -> Samples:
+        """These samples as a preparation that was fitted on others has them; as they are, where none made them."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -142,8 +155,10 @@ class Dataset(Samples):
     and bools stay what they are, and become float32 on the device where a layer computes with them: the bytes of an
     image are not scaled, x / 255 does that. `len(d)`, `d[0]` (one sample and its target), `d[:100]` (a Dataset), and
     iteration over samples.
-    columns   names of the features of each input, from the frames that they came in
-    Raises DataError when empty, of unequal lengths, or not numbers.
+    columns        names of the features of each input, from the frames that they came in
+    preparation    what made them of raw data, and makes new data alike
+    sample_weight  (N), of at least 0: how much each sample counts in the loss that is trained with
+    `classes` are the names of the classes. Raises DataError when empty, of unequal lengths, or not numbers.
     """
 
     x: Any
@@ -152,6 +167,8 @@ class Dataset(Samples):
     description: str = ""
     title: str = "data"
     columns: tuple[tuple[str, ...], ...] = ()
+    preparation: Preparation | None = None
+    sample_weight: Any = None
 
     def __post_init__(self) -> None:
         arrays = [as_array(a, self.title) for a in (*parts(self.x), self.y)]
@@ -168,6 +185,13 @@ class Dataset(Samples):
         *x, y = map(single, arrays)
         object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
         object.__setattr__(self, "y", y)
+        if self.sample_weight is not None:
+            object.__setattr__(self, "sample_weight", weights(self.sample_weight, len(y), self.title))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their numbers."""
+        return self.names
 
     def __len__(self) -> int:
         return len(self.y)
@@ -183,12 +207,18 @@ class Dataset(Samples):
     def rows(self, index: Index) -> Batch:
         return tuple(a[index] for a in parts(self.x)), self.y[index]
 
-    def chosen(self, index: Any) -> Dataset:
+    def chosen(self, index: Any) -> Self:
+        return replace(self, **self._picked(index))._as(self)
+
+    def _picked(self, index: Any) -> dict[str, Any]:
         x, y = self.rows(index)
-        found = Dataset(x if isinstance(self.x, tuple) else x[0], y, self.names, self.description, self.title,
-                        self.columns)
-        object.__setattr__(found, "given", self.given)
-        return found
+        weight = None if self.sample_weight is None else self.sample_weight[index]
+        return {"x": x if isinstance(self.x, tuple) else x[0], "y": y, "sample_weight": weight}
+
+    def _as(self, other: Dataset) -> Self:
+        """These, which came in the dtypes of others that they are a part of."""
+        object.__setattr__(self, "given", other.given)
+        return self
 
     def trials(self) -> list[Trial]:
         return [([Spec(a.shape, dtype_name(a.dtype)) for a in parts(self.x)], self.y)]
@@ -203,6 +233,13 @@ class Dataset(Samples):
         return f"sample {row if samples is None else int(samples[row])}"
 
 
+def samples_of(x: object, preparation: Preparation | None) -> Samples:
+    """What `predict` takes: samples, arrays, or raw data as the preparation takes it. Raises DataError."""
+    if isinstance(x, Samples):
+        return x.prepared_by(preparation)
+    return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, target=False)
+
+
 def unlabelled(x: object) -> Dataset:
     """Inputs alone, as `predict` takes them. Raises DataError."""
     inputs = tuple(as_array(a, "predict") for a in parts(x))
@@ -210,6 +247,16 @@ def unlabelled(x: object) -> Dataset:
         raise DataError(f"predict: expected samples (N, ...); got {x!r}.")
     return Dataset(tuple(inputs) if isinstance(x, tuple) else inputs[0], np.zeros(len(inputs[0]), np.int32),
                    title="predict")
+
+
+def weights(given: object, count: int, who: str) -> np.ndarray[Any, Any]:
+    """The weights of samples as float32 (N). Raises DataError."""
+    found = as_array(given, f"{who}.sample_weight").astype(np.float32)
+    if found.shape != (count,) or not (np.isfinite(found).all() and (found >= 0).all()) or not found.any():
+        shown = f"shape {found.shape}" if found.shape != (count,) else f"{found.min():g} to {found.max():g}"
+        raise DataError(f"{who}: expected a sample_weight of one finite number of at least 0 a sample, {count}, "
+                        f"not all of them 0; got {shown}.")
+    return found
 
 
 def parts(x: object) -> tuple[Any, ...]:

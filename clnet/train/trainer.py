@@ -33,8 +33,9 @@ from .history import History
 from .loop import Loop
 from .metrics import bound, resolve
 from .options import apart, held_out, joined, loss_of, optimizer_of, options
+from .preparing import Preparation, beside
 from .progress import Progress
-from .samples import Samples, unlabelled
+from .samples import Samples, samples_of
 from .scaling import LossScale
 from .sequences import Sequences
 from .step import Steps
@@ -84,6 +85,7 @@ class Trainer:
         self.metrics = resolve(metrics)
         self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
+        self.preparation: Preparation | None = None  # of the data of the last fit
         self.loop: Any = None
         self._tried = Tried(model)
 
@@ -126,6 +128,7 @@ class Trainer:
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
             raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
         data, validation = held_out(data, validation, seed)
+        self.preparation = data.preparation
         if batch_size is None and tokens is None:
             batch_size = self.optimizer.batch(len(data))
         batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
@@ -159,6 +162,7 @@ class Trainer:
 
     @at_home
     def _evaluate(self, data: Samples, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
+        data = data.prepared_by(self.preparation)
         self._prepare(data, "evaluate")
         return self.measure(data, "evaluate", batch_size, tokens)
 
@@ -202,15 +206,19 @@ class Trainer:
         a tuple where it has several.
 
         x   (N, …), also of one sample: x[None]; or Sequences, with tokens= as in `fit`: results are in their order,
-            and an output with a value for every step is a list of arrays of their lengths
+            and an output with a value for every step is a list of arrays of their lengths;
+            or raw data, as a frame, where the last fit was of such data: it is prepared alike (`trainer.preparation`)
+        Outputs for a standardised target are in the target's units.
         `predict_proba` gives probabilities, predict(x).argmax(1) the classes.
         """
         found, _ = self._predicted(x, batch_size, tokens)
-        return found if len(found) > 1 else found[0]
+        if len(found) > 1:
+            return found
+        return found[0] if self.preparation is None else self.preparation.in_units(found[0])
 
     def _predicted(self, x: object, batch_size: int, tokens: int | None) -> tuple[tuple[Any, ...], list[int | None]]:
         """(outputs, the axis of each along which steps lie, where it is a list of arrays)"""
-        data = x if isinstance(x, Samples) else unlabelled(x)
+        data = samples_of(x, self.preparation)
         if not isinstance(data, Sequences):
             found = self._of_arrays(data, batch_size, tokens)
             return found, [None] * len(found)
@@ -275,10 +283,13 @@ class Trainer:
 
     @at_home
     def save(self, path: str | Path) -> None:
-        """The model, as model.save: `clnet.load(path)` reads it. What `fit(resume=)` needs is written by
-        save_checkpoint. Raises CheckpointError.
+        """The model, as model.save: `clnet.load(path)` reads it; and beside it, where the last fit was of a table or
+        other raw data, what prepared them: `clnet.data.load_preparation(path)`. What `fit(resume=)` needs is written
+        by save_checkpoint. Raises CheckpointError, DataError.
         """
         model_io.save(self.model, path)
+        if self.preparation is not None:
+            self.preparation.save(beside(path))
 
     def __getattr__(self, name: str) -> Any:
         raise lacking(self, name, TRAINER.get)

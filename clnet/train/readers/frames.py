@@ -1,0 +1,135 @@
+"""Tables as people have them, as one pandas frame: frames of pandas and Polars, dicts and records, files by ending."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ...core.arrays import Frame as PandasLike
+from ...errors import DataError
+from ...names import ending
+
+if TYPE_CHECKING:
+    import pandas
+
+TEXTS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ""}  # endings of tables as text, and what separates cells
+LINES = (".jsonl", ".ndjson")
+FILES = (*TEXTS, ".parquet", ".pq", *LINES, ".json")
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+
+
+@runtime_checkable
+class PolarsLike(Protocol):
+    """A frame of Polars."""
+
+    columns: list[str]
+
+    def get_columns(self) -> Sequence[Any]: ...
+    def to_pandas(self) -> pandas.DataFrame: ...
+
+
+def is_frame(value: object) -> bool:
+    """Whether it is a frame of pandas or Polars."""
+    return isinstance(value, (PandasLike, PolarsLike))
+
+
+def frame_of(value: object, who: str) -> pandas.DataFrame:
+    """A pandas frame of a frame, a dict of columns or a list of records; names of columns are text, each there once.
+    Raises DataError.
+    """
+    import pandas
+
+    if isinstance(value, PolarsLike):  # by its own columns: its to_pandas asks for pyarrow
+        columns = {s.name: s.to_numpy() if s.dtype.is_numeric() else s.to_list() for s in value.get_columns()}
+        found = pandas.DataFrame(columns)
+    elif isinstance(value, pandas.DataFrame):
+        found = value
+    elif (isinstance(value, Mapping) and value) or (isinstance(value, list) and value and isinstance(value[0], dict)):
+        try:
+            found = pandas.DataFrame(value)
+        except ValueError as error:
+            raise DataError(f"{who}: expected columns of one length; got {error}.") from None
+    else:
+        raise DataError(
+            f"{who}: expected a frame of pandas or Polars, a dict of columns or a list of records; "
+            f"got {type(value).__name__}; arrays go to fit(x, y) as they are.")
+    names = [str(c) for c in found.columns]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise DataError(f"{who}: expected every column once; got {', '.join(map(repr, twice))} several times.")
+    if not len(found):
+        raise DataError(f"{who}: expected at least one row; got none, in columns {listed(names)}.")
+    return found.set_axis(names, axis=1).reset_index(drop=True)
+
+
+def ending_of(path: Path) -> str:
+    """The ending that says the format, without what it was packed with: ".csv" of a.csv.gz."""
+    parts = [s.lower() for s in path.suffixes]
+    return parts[-2] if len(parts) > 1 and parts[-1] in PACKED else parts[-1] if parts else ""
+
+
+def read_frame(path: Path, sep: str | None, decimal: str, na_values: Sequence[str], encoding: str,
+               who: str) -> pandas.DataFrame:
+    """The table in a file, by its ending. Raises DataError; ImportError where Parquet lacks its library."""
+    import pandas
+
+    kind = ending_of(path)
+    try:
+        if kind in TEXTS:
+            found = pandas.read_csv(path, sep=sep or _separator(path, TEXTS[kind], encoding), decimal=decimal,
+                                    na_values=list(na_values), encoding=encoding, skipinitialspace=True)
+        elif kind in (".parquet", ".pq"):
+            found = _parquet(path, who)
+        elif kind in (*LINES, ".json"):
+            found = pandas.read_json(path, lines=kind in LINES, encoding=encoding)
+        else:
+            raise DataError(f"{who}: expected a file ending in {', '.join(FILES)} or .npz, or a folder of images; "
+                            f"got {path.name!r}{ending(kind, FILES) if kind else '.'}")
+    except (OSError, ValueError, UnicodeError, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        more = f"; say encoding= if it is not {encoding}" if isinstance(error, UnicodeError) else ""
+        raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split())}{more}.") from None
+    return _with_dates(found)
+
+
+def _parquet(path: Path, who: str) -> pandas.DataFrame:
+    import pandas
+
+    try:
+        return pandas.read_parquet(path)
+    except ImportError:
+        raise ImportError(f"{who}: expected pyarrow, which reads Parquet; install it: "
+                          "pip install 'clnet[parquet]', or save the table as CSV.") from None
+
+
+def _separator(path: Path, usual: str, encoding: str) -> str:
+    """What separates the cells of the first line: the usual one, or a semicolon or tab that is there more often."""
+    import pandas
+
+    (line,) = pandas.read_csv(path, sep="\0", header=None, nrows=1, encoding=encoding, engine="python").iloc[0]
+    often = {s: str(line).count(s) for s in dict.fromkeys((usual or ",", ",", ";", "\t"))}
+    return max(often, key=lambda s: often[s])
+
+
+def _with_dates(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Columns of text in which all that is there is a date of ISO 8601, as dates."""
+    import pandas
+
+    def is_date(s: pandas.Series[Any]) -> bool:
+        if pandas.api.types.is_numeric_dtype(s) or pandas.api.types.is_datetime64_any_dtype(s):
+            return False
+        there = s.dropna()
+        return bool(len(there)) and all(isinstance(v, str) and ISO_DATE.fullmatch(v) for v in there)
+
+    return frame.assign(**{c: pandas.to_datetime(frame[c], format="ISO8601", errors="coerce", utc=True)
+                           for c in map(str, frame.columns) if c in frame and is_date(frame[c])})
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """'a', 'b' and 3 more"""
+    names = list(names)
+    shown = ", ".join(map(repr, names[:most]))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
