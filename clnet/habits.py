@@ -145,8 +145,7 @@ half bfloat16 -> write clnet.Trainer(..., precision="bf16").
 zero_grad -> gradients do not add up: model.backward(g) sets them anew.
 kernel -> clnet calls it weight.
 add add_module -> write model.append(layer).
-requires_grad_ freeze requires_grad -> set p.trainable = False, or give the optimizer
-  groups=[clnet.optimizers.Group(names=["layers.0.*"], frozen=True)].
+requires_grad_ requires_grad -> write model.freeze("layers.0.*"), or p.trainable = False.
 input_shape output_shape -> write model.summary(shape).
 get_config -> write model.config().
 count_params num_parameters -> write model.summary(shape).parameters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence, Sized
@@ -15,13 +16,14 @@ from .. import show
 from ..config.fields import parse_json
 from ..core.recording import homed
 from ..core.spec import Spec, dtype_name
-from ..core.state import carry
+from ..core.state import Parameter, carry
 from ..core.tensor import Operators, TensorLike
 from ..engine import current, engine_for, on
 from ..engine.device.devices import Device, select
 from ..engine.record import infer
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
+from ..names import ending
 from ..optimizers.base import Optimizer
 from . import dialects
 from . import files as model_io
@@ -157,6 +159,40 @@ class _Network(Layer):
     def update(self, lr: float = 0.01) -> None:
         with self.placed():
             super().update(lr)
+
+    # --- what is trained
+    def freeze(self, *names: str) -> Any:
+        """Parameters of these names are not trained from the next `fit` on. Returns the model.
+
+        names   paths of parameters or of layers, with wildcards: "layers.0", "*.bias", "*"
+        Of a normalisation that is frozen the running statistics still follow the data. A Trainer whose parameters are
+        others than before begins its optimizer's state anew. Raises ConfigError for a name that nothing has.
+        """
+        return self._train(False, names)
+
+    def unfreeze(self, *names: str) -> Any:
+        """Parameters of these names are trained again, see `freeze`. Returns the model. Raises ConfigError."""
+        return self._train(True, names)
+
+    def _train(self, trained: bool, names: tuple[str, ...]) -> Any:
+        found = {n: p for n, p in self.variables().items() if isinstance(p, Parameter)}
+        who = f"{type(self).__name__}.{'unfreeze' if trained else 'freeze'}"
+        if not found:
+            raise ConfigError(
+                f"{who}: expected a model with parameters; got none; call it once, or model.build(shape).")
+        chosen: list[Parameter] = []
+        for name in names or ("",):
+            matched = [p for n, p in found.items()
+                       if fnmatch.fnmatchcase(n, name) or fnmatch.fnmatchcase(n, f"{name}.*")]
+            if not matched:
+                known = dict.fromkeys((*found, *(n.rpartition(".")[0] for n in found)))
+                raise ConfigError(
+                    f"{who}: expected names of parameters or layers, as {next(iter(found))!r} or '*.bias'; "
+                    f"got {repr(name) if name else 'none'}{ending(name, known)}")
+            chosen += matched
+        for p in chosen:
+            p.trainable = trained
+        return self
 
     # --- files
     def save(self, path: str | Path) -> None:
