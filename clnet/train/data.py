@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import math
 import struct
 import zipfile
@@ -46,13 +47,25 @@ def load(name: str) -> Dataset:
             "for one's own there are data.read(path, target=...) for tables and folders of images, "
             "data.from_frame(frame, target=...), data.from_arrays(x, y), "
             "data.Sequences(x, y) for what has several lengths, and data.read_idx(path) for the files of MNIST.")
-    from sklearn.datasets import load_digits
-
-    found = load_digits()
-    x = (found.images / 16.0).astype(np.float32)[:, None]
+    table = _digits()
+    x = (table[:, :-1] / 16.0).astype(np.float32).reshape(-1, 1, 8, 8)
     about = ("1797 handwritten digits, 8 x 8 pixels in [0, 1]; "
              "UCI optical recognition of handwritten digits (CC BY 4.0), bundled with scikit-learn.")
-    return Dataset(x, found.target.astype(np.int32), tuple(str(n) for n in found.target_names), about, "digits")
+    return Dataset(x, table[:, -1].astype(np.int32), tuple("0123456789"), about, "digits")
+
+
+def _digits() -> np.ndarray[Any, Any]:
+    """The digits: a row an image, 64 pixels in [0, 16] and the class. The file that scikit-learn has is read without
+    scikit-learn, whose import takes a second.
+    """
+    package = importlib.util.find_spec("sklearn")
+    file = Path(package.origin or "").parent / "datasets" / "data" / "digits.csv.gz" if package else Path()
+    if file.is_file():
+        return np.loadtxt(file, delimiter=",", dtype=np.float64)
+    from sklearn.datasets import load_digits  # of a version that keeps it elsewhere
+
+    found = load_digits()
+    return np.concatenate([found.data, found.target[:, None]], 1)
 
 
 def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: str | None = None, decimal: str = ".",

@@ -24,6 +24,16 @@ from clnet.train.samples import as_dataset
 from clnet.workbench.evidence.registry import load_all
 
 
+def test_digits_are_scikit_learns_however_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import load_digits
+
+    theirs, read = load_digits(), data.load("digits")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for ours in (read, data.load("digits")):
+        assert (ours.x[:, 0] == (theirs.images / 16).astype(np.float32)).all() and (ours.y == theirs.target).all()
+        assert list(ours.names) == [str(n) for n in theirs.target_names]
+
+
 def test_digits() -> None:
     digits = data.load("digits")
     assert (digits.x.shape, digits.x.dtype, digits.y.dtype) == ((1797, 1, 8, 8), np.float32, np.int32)
