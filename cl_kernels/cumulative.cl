@@ -1,6 +1,5 @@
 // cumulative: y(a, i, d) = x(a, 0, d) o x(a, 1, d) o .. o x(a, i, d) along the middle axis, o being HOW:
-//   SUM   PRODUCT   LOGADDEXP (the logarithm of the sum of exponentials)   MAXIMUM: the number of the first maximum so far, NaN above all
-// REVERSE 1 walks from the end.
+//   SUM   PRODUCT   LOGADDEXP   MAXIMUM (the number of the first): include/cumulative.h. REVERSE 1 walks from the end.
 //
 // Long axes are cut into PARTS shares of SHARE steps: FOLD leaves what each share comes to, RUN combines those before its own and walks.
 // A work-item takes CHUNK neighbours along d, whose running values stay in private memory. The order depends on the shape alone.
@@ -9,10 +8,8 @@
 // Grid: (PARTS, A * ceil(D / CHUNK)); local size 1 on CPUs, any on GPUs. No local memory.
 // PARAMS, BEGIN, EPILOGUE(a, i, d, v) and T as in matmul.cl; ACC is what values are accumulated in, S what x is stored as.
 
-#define SUM 1
-#define PRODUCT 2
-#define LOGADDEXP 3
-#define MAXIMUM 4
+#include "include/cumulative.h"
+
 #define FOLD 1
 #define RUN 2
 #ifndef STAGE
@@ -21,26 +18,6 @@
 #ifndef CHUNK
 #define CHUNK 1                 // neighbours along d that a work-item walks over together
 #endif
-
-#if HOW == SUM
-#define START ((ACC)0)
-#define STEP(v, p, w, q) v += (w);
-#elif HOW == PRODUCT
-#define START ((ACC)1)
-#define STEP(v, p, w, q) v *= (w);
-#elif HOW == LOGADDEXP
-#define START (-(ACC)INFINITY)
-#define STEP(v, p, w, q) v = both(v, w);
-INLINE ACC both(const ACC a, const ACC b) {
-    const ACC high = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
-    return high == low || high - high != 0 ? (high == low && high - high == 0 ? high + (ACC)0.69314718055994530942 : high) : high + log1p(exp(low - high));
-}
-#else
-#define START ((ACC)0)
-#define STEP(v, p, w, q) if (p < 0 || (w) > v || ((w) != (w) && v == v)) { v = (w); p = (q); }
-#endif
-
-#define AT(i) (REVERSE ? N - 1 - (i) : (i))
 
 __kernel void cumulative(PARAMS) {
     BEGIN

@@ -8,15 +8,15 @@
 //   MERGE   runs of 16 by insertion, then merges of two; for short rows
 //   RADIX   one pass over the row counts all its digits of 8 bits, a pass moves it by each digit, the lowest first; digits that are the
 //           same in all elements are left out
-// Few long rows, and all rows on GPUs: all items move a row together by digits of WIDE bits, a pass three stages:
-//   COUNT   item p counts the digits of its CHUNK elements     ADD  the counts become places, sums of all before: GROUP items a row
+// Few long rows: all items move a row together by digits of WIDE bits, a pass three stages:
+//   COUNT   item p counts the digits of its CHUNK elements     ADD  the counts become places, sums of all before: an item a row
 //   MOVE    item p moves its elements there: FROM x (SOURCE 0), `first` (1) or `second` (2), to the other or, LAST, to the result
 // TOP: a work-item walks over its share of a row and keeps what ranks before the K-th best so far: in order where K is small, else in a
 //   list of LIST items, which is sorted and cut to K where it is full. PARTS shares of a row leave K candidates each, which a last stage merges (FINISH).
 //
 // Layout: x, v, index (ROWS, N), contiguous. Scratch: first, second (items of include/order.h), counts (uint).
-// Grid: MERGE, RADIX, TOP with PARTS 1 (ITEMS); COUNT, MOVE, TOP (PARTS, ROWS); ADD (ROWS GROUP), local size GROUP; FINISH (ROWS);
-//   PLACED (ITEMS, CHUNK elements each); local size 1 elsewhere, on GPUs any. Local memory: ADD's GROUP words.
+// Grid: MERGE, RADIX, TOP with PARTS 1 (ITEMS); COUNT, MOVE, TOP (PARTS, ROWS); ADD, FINISH (ROWS);
+//   PLACED (ITEMS, CHUNK elements each), on GPUs, which sort by sort_gpu.cl, of any local size; local size 1 elsewhere. No local memory.
 // PARAMS, BEGIN, EPILOGUE(r, i, v), with the number after v in BOTH, and T, VW as in matmul.cl; E is what x is stored as.
 
 #define MERGE 1
@@ -35,9 +35,6 @@
 #endif
 #ifndef WIDE
 #define WIDE 8                  // bits of a digit of COUNT, ADD and MOVE
-#endif
-#ifndef GROUP
-#define GROUP 1                 // work-items that add up the counts of a row
 #endif
 #ifndef RUN
 #define RUN 16                  // elements that are sorted by insertion
@@ -169,7 +166,6 @@ __kernel void sort_rows(PARAMS) {
 __kernel void sort_digit(PARAMS) {
     BEGIN
     const size_t p = get_global_id(0), r = get_global_id(1), i0 = min(p * CHUNK, (size_t)N), i1 = min(i0 + CHUNK, (size_t)N);
-    if (p >= PARTS) return;
     __global uint* restrict mine = (__global uint*)counts + (r << WIDE) * PARTS + p;
     uint places[MASK + 1];
 #if STAGE == COUNT
@@ -196,19 +192,10 @@ __kernel void sort_digit(PARAMS) {
 
 __kernel void sort_places(PARAMS) {
     BEGIN
-    const size_t total = ((size_t)1 << WIDE) * PARTS, share = (total + GROUP - 1) / GROUP, l = get_local_id(0);
-    const size_t i0 = min(l * share, total), i1 = min(i0 + share, total);
-    __global uint* restrict c = (__global uint*)counts + get_group_id(0) * total;
+    const size_t total = ((size_t)1 << WIDE) * PARTS;
+    __global uint* restrict c = (__global uint*)counts + get_global_id(0) * total;
     uint sum = 0;
-#if GROUP > 1
-    __local uint sums[GROUP];
-    uint own = 0;
-    for (size_t i = i0; i < i1; i++) own += c[i];
-    sums[l] = own;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t k = 0; k < l; k++) sum += sums[k];
-#endif
-    for (size_t i = i0; i < i1; i++) { const uint n = c[i]; c[i] = sum; sum += n; }
+    for (size_t i = 0; i < total; i++) { const uint n = c[i]; c[i] = sum; sum += n; }
 }
 
 #elif STAGE == TOP

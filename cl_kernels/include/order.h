@@ -3,9 +3,9 @@
 //   B            the unsigned integer that holds the bits of an element of BITS bits; FORM is FLOAT_, SIGNED_ or UNSIGNED_
 //   RANK(TYPE, u)  a number of type TYPE (B, or a vector of B) that orders elements with bits u as they are sorted: a rank below goes first.
 //                -0 and 0 are one, NaN is the last in both directions (ranks of all ones), DESCENDING 0 or 1
+//   LAST_BITS    bits of the last rank there is
 //   ITEM         what is moved: the bits alone (PAIRS 0), or bits and number: BITS_OF, NUMBER_OF, MADE(bits, number)
 //   before(a, b) whether b has to stand before a that came first, strictly: what keeps equal elements in their order
-//   merged(a, b, n)  sorts a[0 .. n) with room b; returns which of them holds the result: stable, n log n
 
 #define FLOAT_ 1
 #define SIGNED_ 2
@@ -26,6 +26,14 @@
 #define INFINITE 0x7ff0000000000000UL
 #else
 #define INFINITE 0x7f800000U
+#endif
+
+#if FORM == FLOAT_ || FORM == SIGNED_ && !DESCENDING
+#define LAST_BITS ((B)~TOP_BIT)
+#elif FORM == SIGNED_
+#define LAST_BITS TOP_BIT
+#else
+#define LAST_BITS (DESCENDING ? (B)0 : ALL_BITS)
 #endif
 
 INLINE B rank_of(B u) {

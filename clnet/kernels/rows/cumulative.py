@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 COLUMNS = 64  # neighbours that a work-item of a CPU takes
-SHARE = {"cpu": 1 << 15, "gpu": 1 << 10}  # [steps] that are worth a share of their own
-MOST = {"cpu": 2, "gpu": 8}  # shares a compute unit
+SHARE = {"cpu": 1 << 15, "gpu": 1 << 6}  # [steps] that are worth a share of their own
+MOST = {"cpu": 2, "gpu": 512}  # work-items a compute unit
 FREE = frozenset(("A", "N", "D", "SHARE"))
 
 
@@ -34,6 +34,18 @@ class Running:
     out: str
     reverse: bool
 
+    def macros(self, device: Device) -> dict[str, Any]:
+        """Sums of floats run in double where the device has it."""
+        stored = STORAGE[self.out if self.how != "MAXIMUM" else self.dtype]
+        wide = stored == "float" and device.fp64 and self.how != "MAXIMUM"
+        return dict(HOW=self.how, A=self.a, N=self.n, REVERSE=int(self.reverse), ACC="double" if wide else stored,
+                    S=STORAGE[self.dtype])
+
+    def scratch(self, parts: int) -> dict[str, int]:
+        """[bytes] of what the shares come to, and where."""
+        size = 8 * self.a * parts * self.d
+        return {"partial": size, "places": size} if parts > 1 else {}
+
 
 def problem(operands: Sequence[Operand], *, how: str, out: str, reverse: bool) -> Running | Refusal:
     (a, n, d), dtype = operands[0].shape, operands[0].dtype
@@ -42,8 +54,10 @@ def problem(operands: Sequence[Operand], *, how: str, out: str, reverse: bool) -
     return Running(how, a, n, d, "float32" if dtype in NARROW else dtype, "float32" if out in NARROW else out, reverse)
 
 
-@variant("cumulative", cl="cumulative.cl", serves="all devices: shares of the axis, then a walk over each")
+@variant("cumulative", cl="cumulative.cl", serves="shares of the axis, then a walk over each; GPUs: not the last axis")
 def walked(p: Running, device: Device) -> Answer:
+    if device.is_gpu and p.d == 1:
+        return Refusal("GPUs take tiles of the last axis: neighbours to neighbours")
     return Offer(lambda: _stages(p, device))
 
 
@@ -53,17 +67,13 @@ def _stages(p: Running, device: Device) -> list[Stage]:
     columns = p.a * -(-p.d // chunk)
     wanted = max(1, device.compute_units * MOST[kind] // max(1, typical(columns)))
     parts = max(1, min(wanted, typical(p.n) // SHARE[kind]))
-    stored = STORAGE[p.out if p.how != "MAXIMUM" else p.dtype]
-    wide = stored == "float" and device.fp64 and p.how != "MAXIMUM"
-    macros: dict[str, Any] = dict(HOW=p.how, A=p.a, N=p.n, D=p.d, PARTS=parts, SHARE=-(-p.n // parts), CHUNK=chunk,
-                                  REVERSE=int(p.reverse), ACC="double" if wide else stored, S=STORAGE[p.dtype])
-    size = 8 * p.a * parts * p.d
-    scratch = {"partial": size, "places": size} if parts > 1 else {}
+    macros = dict(p.macros(device), D=p.d, PARTS=parts, SHARE=-(-p.n // parts), CHUNK=chunk)
     group = None if device.is_gpu else (1, 1)
     grid = (parts, columns)
-    run = Stage("cumulative", dict(macros, STAGE="RUN"), grid, group, domain=(p.a, p.n, p.d), scratch=scratch,
+    run = Stage("cumulative", dict(macros, STAGE="RUN"), grid, group, domain=(p.a, p.n, p.d), scratch=p.scratch(parts),
                 free=FREE)
-    fold = Stage("cumulative", dict(macros, STAGE="FOLD"), grid, group, scratch=scratch, final=False, free=FREE)
+    fold = Stage("cumulative", dict(macros, STAGE="FOLD"), grid, group, scratch=p.scratch(parts), final=False,
+                 free=FREE)
     return [fold, run] if parts > 1 else [run]
 
 

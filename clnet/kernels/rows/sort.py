@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.size import typical
 from ...core.spec import NARROW, is_float, np_dtype
 from ...engine.compile.c_types import STORAGE
-from ..grid import dealt, item_count, up
+from ..grid import dealt, item_count
 from ..operand import Operand
 from ..stage import Stage
 from ..variant import CPUS_ONLY, Answer, Offer, Refusal, variant
@@ -21,8 +21,7 @@ WORTH = 1 << 10  # [elements] of rows that are worth a work-item of a CPU
 SHARE = 1 << 14  # [elements] the same of a row that all cores sort together
 MERGED = {4: 256, 8: 512}  # [elements] shorter rows are merged, longer ones go by digits; by the bytes of an element
 PARTS = 2  # work-items a core that move a row together
-WIDE = {"cpu": 8, "gpu": 4}  # [bits] of a digit by which they do
-GPU_SHARE, GROUP = 128, 256  # [elements] a work-item of a GPU moves; work-items of a group
+WIDE = 8  # [bits] of a digit by which they do
 LIST, STEP = 4, 64  # candidates of `top`: so many times as are wanted; elements that are looked at together
 MOST = 4096  # wanted elements, from which on a whole sort is as fast
 FREE = frozenset(("ROWS", "N", "CHUNK"))
@@ -30,7 +29,9 @@ FREE = frozenset(("ROWS", "N", "CHUNK"))
 
 @dataclass(frozen=True)
 class Sort:
-    """`kind` of the sorted rows: VALUES, INDEX or BOTH; `k` elements of each are wanted, 0: all."""
+    """`kind` of the sorted rows: VALUES, INDEX or BOTH; `k` elements of each are wanted, 0: all; `paired`: elements
+    move with their numbers although values alone are wanted.
+    """
 
     kind: str
     rows: int
@@ -38,6 +39,7 @@ class Sort:
     dtype: str
     descending: bool
     k: int = 0
+    paired: bool = False
 
     @property
     def bytes(self) -> int:
@@ -47,13 +49,17 @@ class Sort:
     @property
     def item(self) -> int:
         """[bytes] of what is moved: the element alone, or with its number."""
-        return self.bytes if self.kind == "VALUES" else 16 if self.bytes == 8 else 8
+        return self.bytes if not self.pairs else 16 if self.bytes == 8 else 8
+
+    @property
+    def pairs(self) -> bool:
+        return self.paired or self.kind != "VALUES"
 
     @property
     def macros(self) -> dict[str, Any]:
         form = "FLOAT_" if is_float(self.dtype) else "SIGNED_" if self.dtype.startswith("int") else "UNSIGNED_"
         return dict(KIND=self.kind, ROWS=self.rows, N=self.n, BITS=8 * self.bytes, FORM=form,
-                    DESCENDING=int(self.descending), PAIRS=int(self.kind != "VALUES"),
+                    DESCENDING=int(self.descending), PAIRS=int(self.pairs),
                     FROM_BITS=f"as_{STORAGE[self.dtype]}")
 
     @property
@@ -110,31 +116,30 @@ def _rows_stage(p: Sort, device: Device) -> Stage:
                  domain=p.domain, scratch={"first": room, "second": room}, free=FREE)
 
 
-@variant("sort", cl="sort.cl", serves="few long rows, on GPUs all rows: moved by all cores digit by digit")
+@variant("sort", cl="sort.cl", serves="CPUs: fewer long rows than cores, moved by all of them digit by digit")
 def by_digits(p: Sort, device: Device) -> Answer:
-    if device.is_cpu and not together(p, device):
+    if not device.is_cpu:
+        return CPUS_ONLY
+    if not together(p, device):
         return Refusal("a work-item a row: rows are short, or as many as cores")
     return Offer(lambda: _digit_stages(p, device))
 
 
 def _digit_stages(p: Sort, device: Device) -> list[Stage]:
-    kind = "gpu" if device.is_gpu else "cpu"
-    wide, group = WIDE[kind], min(GROUP, device.max_work_group) if device.is_gpu else 1
-    parts = -(-p.n // GPU_SHARE) if device.is_gpu else PARTS * device.compute_units
-    width = up(parts, group)
+    parts = PARTS * device.compute_units
     room = p.rows * p.n * p.item
-    scratch = {"first": room, "second": room, "counts": p.rows * parts * (4 << wide)}
-    shifts = range(0, 8 * p.bytes, wide)
+    scratch = {"first": room, "second": room, "counts": p.rows * parts * (4 << WIDE)}
+    shifts = range(0, 8 * p.bytes, WIDE)
     stages: list[Stage] = []
     for k, shift in enumerate(shifts):
         last = k == len(shifts) - 1
-        macros = dict(p.macros, PARTS=parts, CHUNK=-(-p.n // parts), WIDE=wide, SHIFT=shift, GROUP=group,
+        macros = dict(p.macros, PARTS=parts, CHUNK=-(-p.n // parts), WIDE=WIDE, SHIFT=shift,
                       SOURCE=0 if k == 0 else 2 - k % 2, LAST=int(last))
-        stages += [Stage("sort_digit", dict(macros, STAGE="COUNT"), (width, p.rows), (group, 1), scratch=scratch,
+        stages += [Stage("sort_digit", dict(macros, STAGE="COUNT"), (parts, p.rows), (1, 1), scratch=scratch,
                          final=False, free=FREE | {"PARTS"}),
-                   Stage("sort_places", dict(macros, STAGE="ADD"), (p.rows * group,), (group,), scratch=scratch,
-                         final=False, free=FREE | {"PARTS"}),
-                   Stage("sort_digit", dict(macros, STAGE="MOVE"), (width, p.rows), (group, 1),
+                   Stage("sort_places", dict(macros, STAGE="ADD"), (p.rows,), (1,), scratch=scratch, final=False,
+                         free=FREE | {"PARTS"}),
+                   Stage("sort_digit", dict(macros, STAGE="MOVE"), (parts, p.rows), (1, 1),
                          domain=p.domain if last else (), scratch=scratch, final=last, free=FREE | {"PARTS"})]
     return stages
 

@@ -63,12 +63,36 @@ def test_input_that_cannot_be_sorted(engine: Any) -> None:
             F.sort(np.zeros((2, 3), np.float32), 2)
 
 
-def test_kernels_of_gpus(engine: Any, as_gpu: Callable[..., Any]) -> None:
+@pytest.fixture
+def gpu(engine: Any, as_gpu: Callable[..., Any]) -> Any:
     if not engine.compiles or engine.device.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays a GPU")
-    x = drawn("float32", (2, 1000))
-    with on(engine if engine.device.is_gpu else as_gpu(engine)):
-        assert np.array_equal(F.argsort(x).numpy(), np.argsort(x, -1, kind="stable"))
+    return engine if engine.device.is_gpu else as_gpu(engine, max_work_group=16, local_memory=1 << 13)
+
+
+def test_tiles_of_gpus(gpu: Any) -> None:
+    """Several rows in a tile, one, and rows of many tiles: 112 or 240 elements are a tile here."""
+    with on(gpu):
+        for shape in ((30, 7), (2, 100), (1, 1000)):
+            x = drawn("float32", shape)
+            found = F.sort(x), F.argsort(x), F.topk(x, 5, largest=False)[1]
+            realize(*found)
+            y, order, top = (t.numpy() for t in found)
+            want = np.argsort(x, -1, kind="stable")
+            assert np.array_equal(order, want) and np.array_equal(top, want[:, :5])
+            assert y.tobytes() == np.take_along_axis(x, want, -1).tobytes()
+
+
+def test_running_values_in_tiles_of_gpus(gpu: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 700)).astype(np.float32)
+    x[:, 350:400] = x.max(1, keepdims=True)
+    with on(gpu):
+        found = F.cumsum(x), F.cummax(x)[1]
+        realize(*found)
+    sums, places = (t.numpy() for t in found)
+    assert np.abs(sums - np.cumsum(x, 1, np.float64)).max() <= 2e-6 * np.abs(sums).max()
+    with on("numpy"):
+        assert np.array_equal(places, F.cummax(x)[1].numpy())
 
 
 def test_running_sums_of_every_size(engine: Any, serves_all: Callable[..., Any]) -> None:

@@ -1,0 +1,233 @@
+// sort_gpu: sort.cl's rows on GPUs. A work-group of GROUP items puts a tile of TILE = GROUP EACH elements in order in its local memory,
+// by digits of 4 bits, the lowest first: an item counts the digits of its own EACH elements in 16 fields of 4 bits, all counts are added
+// up, digit by digit, and every element goes where its count says. What is equal keeps its order; no atomics, equal bits on every run.
+//
+//   WHOLE   a group sorts HELD whole rows, SHARED 1 (their numbers are digits above all others, ROW_DIGITS of them), or a share of TILE
+//           elements of one row; the first K of each are kept: as the result or, CANDIDATES, in scratch for a next stage that reads them
+//           there (SOURCE), until one tile holds all that are left
+// Rows longer than a tile go by digits of WIDE bits, a pass three stages:
+//   COUNT   how often each digit is in a tile      ADD  the counts of a digit become places among its own, and their sum
+//   MOVE    a tile is put in order by the digit, so that neighbours go to neighbouring places: FROM x (SOURCE 0), `first` (1) or
+//           `second` (2), to the other or, LAST, to the result
+//
+// Layout: x (ROWS, N), contiguous, or items of include/order.h. Scratch: first, second (items), counts, totals (uint).
+// Grid: WHOLE, COUNT, MOVE (PARTS GROUP, rows or groups of HELD); ADD (GROUP, ROWS 2^WIDE); local size (GROUP, 1).
+// Local memory: TILE items, or 32 bytes an item where that is more; GROUP + 2^WIDE words.
+// PARAMS, BEGIN, EPILOGUE as in sort.cl; GROUP is a power of two of at least 2^WIDE; EACH at most 15, odd: no two items meet in a bank.
+
+#define WHOLE 1
+#define COUNT 2
+#define ADD 3
+#define MOVE 4
+#ifndef STAGE
+#define STAGE WHOLE             // which of them
+#endif
+#ifndef GROUP
+#define GROUP 256
+#endif
+#ifndef EACH
+#define EACH 15                 // elements an item
+#endif
+#ifndef WIDE
+#define WIDE 8                  // bits of a digit of COUNT, ADD and MOVE: 8 or 4
+#endif
+#define VALUES 1
+#define INDEX 2
+#define BOTH 3
+#define TILE (GROUP * EACH)
+#define DIGITS (1u << WIDE)
+
+#include "include/order.h"
+
+#define ITEMS_AT(scratch, at) ((__global ITEM*)(scratch) + (at))
+#define WAIT barrier(CLK_LOCAL_MEM_FENCE);
+#define EVERY(k) UNROLL for (uint e = 0, k = l; e < EACH; e++, k += GROUP)
+
+// The sum of `own` over the items before this one; `all` is that over the group.
+INLINE uint sum_before(const uint own, __local uint* sums, uint* all) {
+    const uint l = get_local_id(0);
+    uint sum = own;
+    sums[l] = own;
+    WAIT
+    for (uint step = 1; step < GROUP; step *= 2) {
+        const uint other = l >= step ? sums[l - step] : 0;
+        WAIT
+        sum += other;
+        sums[l] = sum;
+        WAIT
+    }
+    *all = sums[GROUP - 1];
+    WAIT
+    return sum - own;
+}
+
+#if STAGE == WHOLE && SHARED
+#define ROW_OF(item) ((uint)NUMBER_OF(item) >> 16)
+#define FIELD(item, shift) ((shift) < BITS ? (uint)(rank_of(BITS_OF(item)) >> (shift)) & 15 : (ROW_OF(item) >> ((shift) - BITS)) & 15)
+#else
+#define FIELD(item, shift) ((uint)(rank_of(BITS_OF(item)) >> (shift)) & 15)
+#endif
+#define FOUR 0x0001000100010001UL
+
+// Puts the tile in order by the 4 bits from `shift` on: item l has elements l EACH .. in `mine`, before and after; all of them are in `room`.
+INLINE void split(ITEM* mine, const uint shift, __local ulong* room, __local uint* sums) {
+    const uint l = get_local_id(0);
+    __local ushort* const counts = (__local ushort*)room;
+    __local ITEM* const tile = (__local ITEM*)room;
+    uint at[EACH], all;
+    ulong seen = 0, part[4];
+    UNROLL for (uint e = 0; e < EACH; e++) {
+        const uint d = FIELD(mine[e], shift);
+        at[e] = d | ((uint)(seen >> 4 * d) & 15) << 4;
+        seen += 1UL << 4 * d;
+    }
+    UNROLL for (uint d = 0; d < 16; d++) counts[d * GROUP + l] = (ushort)(seen >> 4 * d & 15);
+    WAIT
+    uint own = 0;
+    UNROLL for (uint k = 0; k < 4; k++) {
+        part[k] = room[4 * l + k];
+        own += (uint)(part[k] * FOUR >> 48);
+    }
+    uint sum = sum_before(own, sums, &all);
+    UNROLL for (uint k = 0; k < 4; k++) {
+        const ulong up = part[k] * FOUR;
+        room[4 * l + k] = up - part[k] + sum * FOUR;
+        sum += (uint)(up >> 48);
+    }
+    WAIT
+    UNROLL for (uint e = 0; e < EACH; e++) at[e] = counts[(at[e] & 15) * GROUP + l] + (at[e] >> 4);
+    WAIT
+    UNROLL for (uint e = 0; e < EACH; e++) tile[at[e]] = mine[e];
+    WAIT
+    UNROLL for (uint e = 0; e < EACH; e++) mine[e] = tile[l * EACH + e];
+    WAIT
+}
+
+#define ROOM __local ulong room[(TILE * sizeof(ITEM) > 32 * GROUP ? TILE * sizeof(ITEM) : 32 * GROUP) / 8] __attribute__((aligned(16)));
+
+#if STAGE != ADD
+#if SOURCE == 0
+#define TAKEN(r, i, number) MADE(((__global const B*)x)[(size_t)(r) * N + (i)], number)
+#elif SOURCE == 1
+#define TAKEN(r, i, number) ITEMS_AT(first, (size_t)(r) * N)[i]
+#else
+#define TAKEN(r, i, number) ITEMS_AT(second, (size_t)(r) * N)[i]
+#endif
+#endif
+#if SOURCE == 1
+#define OTHER second
+#else
+#define OTHER first
+#endif
+
+#if KIND == VALUES
+#define RESULT(r, i, item, number) EPILOGUE(r, i, FROM_BITS(BITS_OF(item)))
+#elif KIND == INDEX
+#define RESULT(r, i, item, number) EPILOGUE(r, i, (T)(number))
+#else
+#define RESULT(r, i, item, number) EPILOGUE(r, i, FROM_BITS(BITS_OF(item)), (long)(number))
+#endif
+
+#if STAGE == WHOLE
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_tiles(PARAMS) {
+    BEGIN
+    ROOM
+    __local uint sums[GROUP];
+    __local ITEM* const tile = (__local ITEM*)room;
+    const uint l = get_local_id(0), width = min((size_t)N - get_group_id(0) * TILE, (size_t)(SHARED ? N : TILE));
+    const size_t i0 = get_group_id(0) * TILE, r0 = get_group_id(1) * HELD;
+    ITEM mine[EACH];
+    EVERY(k) {
+        const uint row = SHARED ? k / width : 0, i = SHARED ? k % width : k;
+        const bool there = SHARED ? row < HELD && r0 + row < ROWS : k < width;
+        const uint number = SHARED ? row << 16 | i : i0 + i;
+        tile[k] = there ? TAKEN(r0 + row, i0 + i, number) : MADE(LAST_BITS, number);
+    }
+    WAIT
+    UNROLL for (uint e = 0; e < EACH; e++) mine[e] = tile[l * EACH + e];
+    WAIT
+    for (uint shift = 0; shift < BITS + 4 * ROW_DIGITS; shift += 4) split(mine, shift, room, sums);
+    EVERY(k) {
+        const uint row = SHARED ? k / width : 0, i = SHARED ? k % width : k;
+        const ITEM item = tile[k];
+#if CANDIDATES
+        if (i < K) ITEMS_AT(OTHER, (r0 * PARTS + get_group_id(0)) * K)[i] = item;
+#elif SHARED
+        if (i < K && row < HELD && r0 + row < ROWS) { RESULT(r0 + row, i, item, NUMBER_OF(item) & 0xffff); }
+#else
+        if (i < K && i < width) { RESULT(r0, i, item, NUMBER_OF(item)); }
+#endif
+    }
+}
+
+#elif STAGE == COUNT
+
+#define DIGIT(item) ((uint)(rank_of(BITS_OF(item)) >> SHIFT) & (DIGITS - 1))
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void count_digits(PARAMS) {
+    BEGIN
+    __local uint seen[DIGITS];
+    const uint l = get_local_id(0);
+    const size_t p = get_group_id(0), r = get_group_id(1), i0 = p * TILE;
+    for (uint d = l; d < DIGITS; d += GROUP) seen[d] = 0;
+    WAIT
+    EVERY(k) if (i0 + k < N) atomic_inc(&seen[DIGIT(TAKEN(r, i0 + k, 0))]);
+    WAIT
+    for (uint d = l; d < DIGITS; d += GROUP) ((__global uint*)counts)[(r * DIGITS + d) * PARTS + p] = seen[d];
+}
+
+#elif STAGE == ADD
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARAMS) {
+    BEGIN
+    __local uint sums[GROUP];
+    const size_t l = get_local_id(0), q = get_group_id(1);
+    __global uint* const c = (__global uint*)counts + q * PARTS;
+    uint sum = 0, all;
+    for (size_t k = l; k < (PARTS + GROUP - 1) / GROUP * GROUP; k += GROUP) {
+        const uint own = k < PARTS ? c[k] : 0, before = sum_before(own, sums, &all);
+        if (k < PARTS) c[k] = sum + before;
+        sum += all;
+    }
+    if (l == 0) ((__global uint*)totals)[q] = sum;
+}
+
+#else
+
+#define DIGIT(item) ((uint)(rank_of(BITS_OF(item)) >> SHIFT) & (DIGITS - 1))
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARAMS) {
+    BEGIN
+    ROOM
+    __local uint sums[GROUP], place[DIGITS];     // of a digit: where its first element would go if the tile began with it
+    __local ITEM* const tile = (__local ITEM*)room;
+    const uint l = get_local_id(0);
+    const size_t p = get_group_id(0), r = get_group_id(1), i0 = p * TILE;
+    const uint width = min((size_t)TILE, (size_t)N - i0);
+    ITEM mine[EACH];
+    uint all;
+    EVERY(k) tile[k] = k < width ? TAKEN(r, i0 + k, i0 + k) : MADE(LAST_BITS, 0);
+    const uint before = sum_before(l < DIGITS ? ((__global const uint*)totals)[r * DIGITS + l] : 0, sums, &all);
+    if (l < DIGITS) place[l] = before + ((__global const uint*)counts)[(r * DIGITS + l) * PARTS + p];
+    UNROLL for (uint e = 0; e < EACH; e++) mine[e] = tile[l * EACH + e];
+    WAIT
+    for (uint shift = 0; shift < WIDE; shift += 4) split(mine, SHIFT + shift, room, sums);
+    EVERY(k) {
+        const uint d = DIGIT(tile[k]);
+        if (k == 0 || DIGIT(tile[k - 1]) != d) place[d] -= k;
+    }
+    WAIT
+    EVERY(k) {
+        const ITEM item = tile[k];
+        const size_t at = place[DIGIT(item)] + k;
+        if (k >= width) continue;
+#if LAST
+        RESULT(r, at, item, NUMBER_OF(item));
+#else
+        ITEMS_AT(OTHER, r * N)[at] = item;
+#endif
+    }
+}
+
+#endif
