@@ -5,6 +5,7 @@ from . import data
 from .batches import Batches
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, ModelCheckpoint
 from .history import History
+from .live import Live
 from .metrics import METRICS, metric
 from .packed import PackedSequences
 from .samples import Dataset
@@ -13,6 +14,6 @@ from .sequences import Sequences
 from .trainer import Trainer
 
 __all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog",
-           "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences", "Trainer", "data", "metric"]
+           "Live", "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences", "Trainer", "data", "metric"]
 
 _guide(__name__)

@@ -18,7 +18,7 @@ class History(Shown):
     """`frame` is a pandas DataFrame with a row per epoch (epoch, loss, metrics, val_…, lr, seconds, samples/s).
 
     steps         the loss of every step
-    interrupted   whether Ctrl-C ended the run; `stopped` says why a callback did
+    interrupted   whether Ctrl-C, or Stop within an epoch, ended the run; `stopped` says why a callback or button did
     compiled      [s] spent on recording, planning and compiling; `seconds` and `samples/s` are of the steps alone
     transfers     bytes and copies between host and device, None on the NumPy engine
     """
@@ -74,7 +74,7 @@ class History(Shown):
         whole = ("epoch", "samples/s", "skipped", "iterations", "evaluations")
         rows = [[round(row[c]) if c in whole and c in row and math.isfinite(row[c]) else row.get(c) for c in names]
                 for row in self.rows]
-        how = " (interrupted)" if self.interrupted else f" ({self.stopped})" if self.stopped else ""
+        how = f" ({self.stopped or 'interrupted'})" if self.stopped or self.interrupted else ""
         compiled = f", compiled in {duration(self.compiled)}" if self.compiled >= 0.1 else ""
         title = f"History of {plural(len(rows), 'epoch', 'epochs')}, {plural(len(self.steps), 'step')}{compiled}{how}"
         notes = [f"* best {'val_loss' if 'val_loss' in names else 'loss'}"] if best is not None else []

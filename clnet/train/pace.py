@@ -35,6 +35,10 @@ class Pace:
         self._first += seconds
         self._first_samples += samples
 
+    def rest(self, seconds: float) -> None:
+        """So long nothing was asked of the steps: somebody paused the run."""
+        self._started += seconds
+
     def _now(self) -> tuple[float, float]:
         """([s], samples) of the epoch's steps so far that are a measure."""
         spent = time.perf_counter() - self._started - (preparing() - self._base)

@@ -30,11 +30,11 @@ from .batches import Batches, even
 from .callbacks import several
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .history import History
+from .live import view_of
 from .loop import Loop
 from .metrics import bound, resolve
 from .options import apart, held_out, joined, loss_of, optimizer_of, options
 from .preparing import Preparation, beside
-from .progress import Progress
 from .samples import Samples, samples_of
 from .scaling import LossScale
 from .sequences import Sequences
@@ -108,7 +108,9 @@ class Trainer:
         drop_last         whether a last batch that is not full is left out
         callbacks         one, or several in a list
         seed              of the order of the samples
-        verbose           whether progress is shown
+        view              "live": curves, numbers and buttons in a notebook; "text": a bar and lines; None: nothing;
+                          a callback of one's own; left out: live in a notebook, text elsewhere
+        verbose           False: as view=None
         resume            a file that Checkpoint wrote: the rest of that run, equal to the last bit on the same device
         on_nan            "stop" raises NonFiniteError, "skip" leaves the batch out, "ignore" does not look
         fast_dev_run      one batch of everything, once
@@ -122,7 +124,8 @@ class Trainer:
     def _fit(self, data: Samples, epochs: int = 1, batch_size: int | None = None, validation: object = None,
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
              on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
-             drop_last: bool = False) -> History:
+             drop_last: bool = False, view: object = "auto") -> History:
+        watching = view_of(view, verbose)
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
@@ -142,8 +145,8 @@ class Trainer:
         self._attach()
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
-        shown = [*several(callbacks), *([Progress()] if verbose else [])]
-        self.loop = Loop(self, batches, validation, int(epochs), shown, bool(verbose), on_nan)
+        called = [*several(callbacks), *([watching] if watching else [])]
+        self.loop = Loop(self, batches, validation, int(epochs), called, watching is not None, on_nan)
         if resume is not None:
             checkpoint.load(self, resume)
         self.loop.run()

@@ -31,7 +31,7 @@ KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 # functions too; of several names that fit a module the longest counts. `clnet` is what `import clnet` runs.
 FLOORS: list[list[list[str]]] = [
     [["habits"], ["show"]],
-    [["tracebacks"]],
+    [["tracebacks"], ["curves"]],
     [["errors"]],
     [["names"]],
     [["core"]],

@@ -78,7 +78,7 @@ def test_how_it_ended_is_said(engine: Any, capsys: pytest.CaptureFixture) -> Non
 def test_in_a_notebook_the_lines_are_few(engine: Any, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(show, "in_notebook", lambda: True)
-    trainer().fit(X, Y, 300, 50)
+    trainer().fit(X, Y, 300, 50, view="text")
     lines = capsys.readouterr().out.splitlines()
     assert 10 < len(lines) <= LINES + 2
     assert lines[0].startswith("epoch   1/300") and lines[-1].startswith("epoch 300/300")
