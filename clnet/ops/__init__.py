@@ -2,8 +2,8 @@
 
 from ..names import guide as _guide
 from ..names import tell as _tell
-from . import draws as random
 from . import custom, graphs, mesh, methods
+from . import draws as random
 from .activations import (
     ACTIVATIONS,
     activation,
@@ -24,36 +24,46 @@ from .activations import (
 )
 from .arranging import (
     diag,
+    diagonal,
+    expand_as,
     eye,
+    flatten,
+    full_like,
     index_select,
     linspace,
     masked_fill,
     meshgrid,
     moveaxis,
+    narrow,
+    ones_like,
     outer,
     repeat,
     roll,
+    rot90,
     squeeze,
     swapaxes,
     tile,
     tril,
     triu,
     unsqueeze,
+    zeros_like,
 )
 from .assigning import gather_nd, put_along_axis, scatter_nd
 from .attention import attention
 from .checkpoint import checkpoint
+from .comparing import allclose, array_equal, isclose, isinf, logical_and, logical_or, logical_xor, nan_to_num
+from .contraction import cross, einsum, kron, tensordot, trace
 from .conv import conv, conv_transpose
-from .counting import bincount, histogram, nonzero, searchsorted, unique
+from .counting import bincount, histogram, interp, nonzero, searchsorted, unique
 from .ctc import ctc
 from .cumulative import cummax, cumprod, cumsum, logcumsumexp
 from .draws import bernoulli, philox
 from .index import expect_indices, gather, one_hot, scatter_add, scatter_max, scatter_mean, take_along_axis
 from .indexing import getitem
-from .joining import concat, split, stack
+from .joining import chunk, concat, split, stack, unbind
 from .losses import binary_cross_entropy_with_logits, cross_entropy
-from .matmul import einsum, linear, matmul
-from .moments import all, any, log_variance, norm, std
+from .matmul import linear, matmul
+from .moments import all, any, count_nonzero, log_variance, norm, std
 from .normalize import (
     batch_norm,
     batch_norm_train,
@@ -83,6 +93,7 @@ from .pointwise import (
     equal,
     erf,
     exp,
+    exp2,
     expm1,
     floor,
     floordiv,
@@ -97,6 +108,7 @@ from .pointwise import (
     log,
     log1p,
     log2,
+    log10,
     logical_not,
     maximum,
     minimum,
@@ -147,10 +159,13 @@ from .special_functions import (
     arctanh,
     digamma,
     erfinv,
+    hypot,
     lerp,
     lgamma,
     logaddexp,
+    logit,
 )
+from .statistics import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nansum, quantile
 from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 

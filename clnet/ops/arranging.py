@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from ..core.function import function
 from ..core.op import Case
 from ..core.spec import dtype_name
 from ..core.tensor import Tensor, TensorLike, as_tensor
-from ..errors import ShapeError
+from ..errors import ConfigError, ShapeError
 from .index import gather
 from .indexing import getitem
 from .joining import concat
-from .pointwise import arange, cast, equal, where
-from .view import expand, permute, reshape, transpose
+from .pointwise import arange, cast, equal, full, where
+from .view import expand, flip, permute, reshape, transpose
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -63,11 +64,25 @@ def diag(x: TensorLike, k: int = 0) -> Tensor:
         return where(equal(_offset(n, n), k), placed, 0)
     if x.ndim != 2:
         raise ShapeError(f"diag: expected a vector or a matrix; got {x.shape}.")
-    m, n = x.shape
-    first, count = (k, min(m, n - k)) if k >= 0 else (-k * n, min(n, m + k))
+    return diagonal(x, k)
+
+
+@function(lambda: [Case(((3, 4),), dict(k=1)), Case(((3, 2, 3),), dict(k=-1, a=0, b=2))])
+def diagonal(x: TensorLike, k: int = 0, a: int = 0, b: int = 1) -> Tensor:
+    """y[…, i] = x[…, i, …, i + k, …], i along axis a and i + k along axis b; for k < 0 it is i − k and i: the new axis
+    is the last. Raises ShapeError, ConfigError.
+    """
+    x, k = as_tensor(x), arguments.integer("diagonal", "k", k)
+    first, second = (arguments.axis("diagonal", axis, x.ndim) for axis in (a, b))
+    if first == second:
+        raise ShapeError(f"diagonal: expected two different axes; got {a} and {b} of {x.shape}.")
+    lead = [axis for axis in range(x.ndim) if axis not in (first, second)]
+    m, n = x.shape[first], x.shape[second]
+    start, count = (k, min(m, n - k)) if k >= 0 else (-k * n, min(n, m + k))
     count = max(count, 0)
-    last = first + (count - 1) * (n + 1) + 1 if count else first
-    return getitem(reshape(x, (m * n,)), slice(first, last, n + 1) if count else slice(0, 0))
+    last = start + (count - 1) * (n + 1) + 1 if count else start
+    lines = reshape(permute(x, [*lead, first, second]), (*(x.shape[axis] for axis in lead), m * n))
+    return getitem(lines, (..., slice(start, last, n + 1) if count else slice(0, 0)))
 
 
 @function(lambda: [Case(((3, 4),), dict(shift=5)), Case(((3, 4),), dict(shift=-1, axis=0))])
@@ -149,6 +164,54 @@ def moveaxis(x: TensorLike, source: int, target: int) -> Tensor:
     return permute(x, order)
 
 
+@function(lambda: [Case(((2, 3, 4),)), Case(((2, 3, 4),), dict(start=1))])
+def flatten(x: TensorLike, start: int = 0, end: int = -1) -> Tensor:
+    """x with the axes from `start` to `end`, both included, as one; a scalar becomes a vector (PyTorch's flatten).
+    Raises ShapeError.
+    """
+    x = as_tensor(x)
+    if not x.ndim:
+        return reshape(x, (1,))
+    first, last = (arguments.axis("flatten", axis, x.ndim) for axis in (start, end))
+    if first > last:
+        raise ShapeError(f"flatten: expected a start before the end; got axes {start} and {end} of {x.shape}.")
+    return reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+
+
+@function(lambda: [Case(((1, 3), (2, 3)))])
+def expand_as(x: TensorLike, other: TensorLike) -> Tensor:
+    """x repeated to the shape of another, by broadcasting. Raises ShapeError."""
+    return expand(x, as_tensor(other).shape)
+
+
+@function(lambda: [Case(((3, 4),), dict(axis=1, start=1, length=2))])
+def narrow(x: TensorLike, axis: int, start: int, length: int) -> Tensor:
+    """y = `length` elements of x along `axis`, from `start` on: x[..., start : start + length, ...].
+    Raises ShapeError, ConfigError where there are not so many.
+    """
+    x = as_tensor(x)
+    axis, length = arguments.axis("narrow", axis, x.ndim), arguments.integer("narrow", "length", length, 0)
+    n, first = x.shape[axis], arguments.integer("narrow", "start", start)
+    first += n if first < 0 else 0
+    if not 0 <= first <= n - length:
+        raise ConfigError(f"narrow: expected a part of axis {axis} of {x.shape}; got {length} elements from {start}.")
+    return getitem(x, (*(slice(None),) * axis, slice(first, first + length)))
+
+
+@function(lambda: [Case(((2, 3),)), Case(((2, 3, 2),), dict(k=-1, a=0, b=2))])
+def rot90(x: TensorLike, k: int = 1, a: int = 0, b: int = 1) -> Tensor:
+    """x turned k times by 90° in the plane of two axes, from a towards b. Raises ShapeError, ConfigError."""
+    x, k = as_tensor(x), arguments.integer("rot90", "k", k) % 4
+    first, second = (arguments.axis("rot90", axis, x.ndim) for axis in (a, b))
+    if first == second:
+        raise ShapeError(f"rot90: expected two different axes; got {a} and {b} of {x.shape}.")
+    if k == 2:
+        return flip(x, (first, second))
+    if k == 1:
+        return transpose(flip(x, second), first, second)
+    return flip(transpose(x, first, second), second) if k else x
+
+
 @function(lambda: [Case(((3,), (4,)))])
 def outer(x: TensorLike, y: TensorLike) -> Tensor:
     """z[i, j] = x[i] · y[j], of vectors; others are laid flat, as NumPy does."""
@@ -180,6 +243,27 @@ def linspace(start: float, stop: float, num: int = 50, dtype: DTypeLike = "float
     wide = "float64" if wanted == "float64" else "float32"
     y = cast(i, wide) * ((last - first) / max(num - 1, 1)) + first
     return cast(where(equal(i, num - 1), last, y) if num > 1 else y, wanted)
+
+
+@function(lambda: [Case(((3, 4),), dict(dtype="int32"))], differentiable=False)
+def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
+    """0 in the shape of x, and in its dtype unless another is given. Raises DTypeError."""
+    return full_like(x, 0, dtype)
+
+
+@function(lambda: [Case(((3, 4),))], differentiable=False)
+def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
+    """1 in the shape of x, and in its dtype unless another is given. Raises DTypeError."""
+    return full_like(x, 1, dtype)
+
+
+@function(lambda: [Case(((3, 4),), dict(value=2.5))], differentiable=False)
+def full_like(x: TensorLike, value: float, dtype: DTypeLike | None = None) -> Tensor:
+    """A number in the shape of x, and in its dtype unless another is given. Raises DTypeError for one that it cannot
+    hold.
+    """
+    x = as_tensor(x)
+    return full(x.shape, value, x.dtype if dtype is None else dtype)
 
 
 @function(lambda: [Case((), dict(n=3)), Case((), dict(n=2, m=4, k=1))], differentiable=False)

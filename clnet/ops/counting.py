@@ -13,7 +13,7 @@ from ..core.recording import recording
 from ..core.size import settled
 from ..core.spec import is_float
 from ..core.tensor import Tensor, TensorLike, as_tensor, walk
-from ..errors import ConfigError, ShapeError, UseError
+from ..errors import ConfigError, DTypeError, ShapeError, UseError
 from .arranging import linspace
 from .index import _index, gather, scatter_add
 from .pointwise import cast, clip, equal, floor, full, isnan, less, less_equal, maximum, minimum, ones, where
@@ -48,6 +48,27 @@ def searchsorted(row: TensorLike, values: TensorLike, side: str = "left") -> Ten
             before = before | gone if side == "right" else before
         found = where((at <= n) & before, at, found)
     return found
+
+
+@function(lambda: [Case(((3, 4), ROW[[0, 1, 4, 5]], (4,)))])
+def interp(x: TensorLike, xs: TensorLike, ys: TensorLike) -> Tensor:
+    """y = the line through the points (xs, ys) at x, ys[0] before the first and ys[-1] behind the last; xs (n) rise.
+
+    The gradient goes to x, xs and ys. Raises ShapeError; DTypeError for integers.
+    """
+    x, xs, ys = as_tensor(x), as_tensor(xs), as_tensor(ys)
+    if xs.ndim != 1 or xs.shape != ys.shape or not xs.size:
+        raise ShapeError(f"interp: expected two vectors of one length of at least 1; got {xs.shape} and {ys.shape}.")
+    if wrong := next((t for t in (x, xs, ys) if not is_float(t.dtype)), None):
+        raise DTypeError(f"interp: expected floats; got {wrong.dtype}; cast it to float32.")
+    n = xs.shape[0]
+    at = clip(searchsorted(xs, x, "right") - 1, 0, maximum(n - 2, 0))
+    behind = minimum(at + 1, n - 1)
+    x0, x1, y0, y1 = gather(xs, at), gather(xs, behind), gather(ys, at), gather(ys, behind)
+    width = x1 - x0
+    share = (x - x0) / where(equal(width, 0), 1.0, width)
+    inside = where(x >= gather(xs, n - 1), gather(ys, n - 1), y0 + share * (y1 - y0))
+    return where(x < gather(xs, 0), gather(ys, 0), inside)
 
 
 def known(who: str, x: TensorLike, instead: str) -> np.ndarray[Any, Any]:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core import arguments
+from ..core.function import function
 from ..core.op import Case, Concatenation
+from ..core.size import settled
 from ..core.spec import Spec, promote
 from ..core.tensor import Tensor, TensorLike, as_tensor, joined
 from ..errors import ShapeError
@@ -92,3 +94,24 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = -1) -> list[Ten
         out.append(_crop(x, start=start, size=size, step=(1,) * x.ndim))
         at += n
     return out
+
+
+@function(lambda: [Case(((5, 2),), dict(parts=3)), Case(((2, 4),), dict(parts=2, axis=1))])
+def chunk(x: TensorLike, parts: int, axis: int = 0) -> list[Tensor]:
+    """x cut along `axis` into `parts` of one size, rounded up, the last one what is left, as PyTorch does: where that
+    does not come out, there are fewer. Raises ShapeError, ConfigError.
+    """
+    x, parts = as_tensor(x), arguments.integer("chunk", "parts", parts, 1)
+    axis = arguments.axis("chunk", axis, x.ndim)
+    n = settled(x.shape[axis], "how many parts there are depends on it")
+    size = max(-(-n // parts), 1)
+    return split(x, [min(size, n - k) for k in range(0, n, size)] or [0], axis)
+
+
+@function(lambda: [Case(((2, 3),)), Case(((2, 3),), dict(axis=1))])
+def unbind(x: TensorLike, axis: int = 0) -> list[Tensor]:
+    """The parts of x along `axis`, without it: the inverse of `stack` (NumPy's unstack). Raises ShapeError."""
+    x = as_tensor(x)
+    axis = arguments.axis("unbind", axis, x.ndim)
+    n, rest = settled(x.shape[axis], "how many parts there are depends on it"), (*x.shape[:axis], *x.shape[axis + 1 :])
+    return [reshape(part, rest) for part in (split(x, [1] * n, axis) if n else [])]

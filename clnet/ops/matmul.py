@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
 from ..core import arguments
@@ -15,7 +12,7 @@ from ..core.precision import checked, current_precision
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
 from ..kernels.choosers import MATMUL
-from .view import permute, reshape, transpose
+from .view import reshape, transpose
 
 
 def _samples() -> list[Case]:
@@ -99,55 +96,3 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
         raise ShapeError(
             f"linear: expected a bias of shape {weight.shape[-2:-1]}, one per row of the weight; got {bias.shape}.")
     return y + bias
-
-
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Einstein summation of one or two operands: letters shared by both and kept are batch axes,
-    shared and dropped are summed.
-
-    Raises ShapeError for more operands, unknown letters or sizes that differ. (More operands: chain two-operand calls.)
-    """
-    if not isinstance(equation, str):
-        raise ShapeError(f"einsum: expected an equation as 'ij,jk->ik' first; got {arguments.shown(equation)}.")
-    left, _, out = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands) or len(terms) not in (1, 2) or "->" not in equation:
-        raise ShapeError(
-            "einsum: expected one or two operands and an explicit result as in 'ij,jk->ik'; "
-            f"got {equation!r} with {len(operands)}.")
-    if unknown := [c for c in out if c not in left or out.count(c) > 1 or not c.isalpha()]:
-        raise ShapeError(
-            f"einsum: expected a result of distinct letters of {left!r}; "
-            f"got {unknown[0]!r} in {equation!r}; expand() repeats along a new axis.")
-    sizes: dict[str, int] = {}
-    tensors = []
-    for term, x in zip(terms, map(as_tensor, operands), strict=True):
-        if len(term) != x.ndim or len(set(term)) != len(term):
-            raise ShapeError(
-                f"einsum: expected one distinct letter per axis of {x.shape}; got {term!r} in {equation!r}.")
-        for letter, n in zip(term, x.shape, strict=True):
-            if sizes.setdefault(letter, n) != n:
-                raise ShapeError(f"einsum: axis {letter!r} is {sizes[letter]} and {n} in {equation!r}.")
-        gone = [a for a, letter in enumerate(term)
-                if letter not in out and all(letter not in t for t in terms if t is not term)]
-        tensors.append(x.sum(gone) if gone else x)
-    kept = ["".join(c for c in t if c in out or any(c in u for u in terms if u is not t)) for t in terms]
-    if len(tensors) == 1:
-        return permute(tensors[0], [kept[0].index(c) for c in out])
-    return _contract(kept[0], kept[1], out, tensors[0], tensors[1], sizes)
-
-
-def _contract(a: str, b: str, out: str, x: Tensor, w: Tensor, sizes: dict[str, int]) -> Tensor:
-    batch = [c for c in out if c in a and c in b]
-    summed = [c for c in a if c in b and c not in out]
-    m, n = [c for c in a if c not in b], [c for c in b if c not in a]
-
-    def form(term: str, t: Tensor, *groups: list[str]) -> Tensor:
-        order = [*batch, *groups[0], *groups[1]]
-        shape = [*(sizes[c] for c in batch), math.prod(sizes[c] for c in groups[0]),
-                 math.prod(sizes[c] for c in groups[1])]
-        return reshape(permute(t, [term.index(c) for c in order]), shape)
-
-    y = matmul(form(a, x, m, summed), form(b, w, summed, n))
-    letters = [*batch, *m, *n]
-    return permute(reshape(y, [sizes[c] for c in letters]), [letters.index(c) for c in out])

@@ -9,9 +9,25 @@ from typing import Any
 
 from ..core.op import Op
 from ..core.operators import Operators
-from ..core.tensor import Tensor, TensorLike
+from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..names import told
-from . import arranging, cumulative, moments, normalize, pointwise, reduce, special_functions, view
+from . import (
+    arranging,
+    assigning,
+    comparing,
+    contraction,
+    counting,
+    cumulative,
+    index,
+    joining,
+    moments,
+    normalize,
+    pointwise,
+    reduce,
+    special_functions,
+    statistics,
+    view,
+)
 from .assigning import At
 from .indexing import getitem
 from .matmul import matmul
@@ -28,19 +44,43 @@ def _rmatmul(a: TensorLike, b: TensorLike) -> Tensor:
     return matmul(b, a)
 
 
+def numel(x: TensorLike) -> int:
+    """How many elements there are: x.size."""
+    return as_tensor(x).size
+
+
+def dim(x: TensorLike) -> int:
+    """How many axes there are: x.ndim."""
+    return as_tensor(x).ndim
+
+
+def contiguous(x: TensorLike) -> Tensor:
+    """x: how a tensor lies in memory is the engine's affair."""
+    return as_tensor(x)
+
+
 # By themselves: names that are not the op's, or are those of a module, too.
 RENAMED = {"astype": cast, "view": reshape, "argmax": reduce.argmax_, "argmin": reduce.argmin_,
            "clamp": pointwise.clip, "__getitem__": getitem, "__matmul__": matmul, "__pow__": pow,
+           "numel": numel, "dim": dim, "contiguous": contiguous,
            "__rmatmul__": _rmatmul, "__rpow__": _rpow, "argsort": argsort, "sort": sort, "topk": topk}
 NAMED: dict[ModuleType, str] = {
-    pointwise: """abs ceil clip cos cosh erf exp expm1 floor isfinite isnan log log1p log2 maximum minimum pow
-                  reciprocal relu round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""",
-    special_functions: "arccos arccosh arcsin arcsinh arctanh digamma erfinv lerp lgamma",
+    pointwise: """abs arctan ceil clip cos cosh erf exp exp2 expm1 floor isfinite isnan log log10 log1p log2 logical_not
+                  maximum minimum pow reciprocal relu round rsqrt sigmoid sign sin sinh softplus sqrt square tan tanh
+                  trunc""",
+    special_functions: "arccos arccosh arcsin arcsinh arctan2 arctanh digamma erfinv hypot lerp lgamma logaddexp logit",
+    comparing: "allclose isclose isinf logical_and logical_or logical_xor nan_to_num",
     reduce: "detach logsumexp max mean min prod sum var",
-    moments: "all any norm std",
+    moments: "all any count_nonzero norm std",
+    statistics: "corrcoef cov diff median nanmax nanmean nanmin nansum quantile",
+    contraction: "cross kron tensordot trace",
+    joining: "chunk split unbind",
+    counting: "bincount histogram nonzero unique",
+    assigning: "gather_nd put_along_axis",
+    index: "take_along_axis",
     cumulative: "cummax cumprod cumsum logcumsumexp",
-    arranging: """diag index_select masked_fill moveaxis outer repeat roll squeeze swapaxes tile tril triu
-                  unsqueeze""",
+    arranging: """diag diagonal expand_as flatten index_select masked_fill moveaxis narrow outer repeat roll rot90
+                  squeeze swapaxes tile tril triu unsqueeze""",
     normalize: "log_softmax softmax",
     view: "expand flip permute reshape",
 }

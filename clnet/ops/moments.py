@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import arguments
 from ..core.arguments import Axes
 from ..core.function import function
@@ -60,6 +62,12 @@ def all(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     than 0.
     """
     return _folded(False, x, axes, keepdims)
+
+
+@function(lambda: [Case((np.array([[0, 3, -1], [0, 0, 2]], np.int32),), dict(axes=1))], differentiable=False)
+def count_nonzero(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """y = how many elements over `axes` (None: all) are other than 0, as int64. NaN is other than 0."""
+    return sum(not_equal(as_tensor(x), 0), axes, keepdims)
 
 
 def _folded(some: bool, x: TensorLike, axes: Axes, keepdims: bool) -> Tensor:

@@ -130,6 +130,9 @@ log1p = pointwise("log1p", "log1p(x)", np.log1p, lambda g, y, x: g / (1 + x), ac
                   rule="wide")
 log2 = pointwise("log2", "log2(x)", np.log2, lambda g, y, x: g / (x * float(np.log(2))), accepts=F, domain=positive,
                  cost=10, rule="wide")
+log10 = pointwise("log10", "log10(x)", np.log10, lambda g, y, x: g / (x * float(np.log(10))), accepts=F,
+                  domain=positive, cost=10, rule="wide")
+exp2 = pointwise("exp2", "exp2(x)", np.exp2, lambda g, y, x: g * y * float(np.log(2)), accepts=F, cost=10, rule="wide")
 _pow = pointwise("pow", "POW(x, y)", _power, lambda g, out, x, y: (_to_base(g, x, y), _to_exponent(g, out, x)),
                  accepts=N, domain=(0.5, 2.5), cost=20, rule="wide")
 

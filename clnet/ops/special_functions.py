@@ -12,7 +12,7 @@ from ..core.op import Case, Cotangents, pointwise
 from ..core.spec import FLOATS
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import DTypeError
-from .pointwise import equal, erf, exp, log, round, rsqrt, sigmoid, sqrt, tan, where
+from .pointwise import equal, erf, exp, log, log1p, round, rsqrt, sigmoid, sqrt, tan, where
 from .special import special
 
 FAMILY = "pointwise"
@@ -36,6 +36,8 @@ arctanh = pointwise("arctanh", "atanh(x)", np.arctanh, lambda g, y, x: g / ((1.0
                     domain=(-0.9, 0.9), cost=20)
 arctan2 = pointwise("arctan2", "atan2(x, y)", np.arctan2, lambda g, out, x, y: _turned(g, x, y), accepts=F, cost=20,
                     doc="y = the angle of the point (y, x), from −π to π: arctan(x / y) by the signs of both")
+hypot = pointwise("hypot", "hypot(x, y)", np.hypot, lambda g, out, x, y: _along(g, out, x, y), accepts=F, cost=16,
+                  doc="y = √(x² + y²), without overflow; the gradient at the origin is 0")
 logaddexp = pointwise(
     "logaddexp",
     f"x == y ? x + (T)({math.log(2)!r}) : (x > y ? x + log1p(exp(y - x)) : y + log1p(exp(x - y)))", np.logaddexp,
@@ -56,6 +58,12 @@ def _turned(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     square = x * x + y * y
     scale = g / where(equal(square, 0), 1.0, square)
     return scale * y, -scale * x
+
+
+def _along(g: Tensor, out: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Cotangents of hypot."""
+    scale = g / where(equal(out, 0), 1.0, out)
+    return scale * x, scale * y
 
 
 def _polynomial(factors: tuple[float, ...], x: Tensor) -> Tensor:
@@ -103,6 +111,13 @@ def erfinv(x: Tensor) -> Tensor:
 @erfinv.defvjp
 def _(g: Tensor, y: Tensor, x: Tensor) -> Cotangents:
     return g * exp(y * y) / TWO_BY_ROOT_PI
+
+
+@function(lambda: [Case((np.array([[0.5, 0.1, 0.9], [1e-7, 0.999, 0.25]], np.float32),))])
+def logit(x: TensorLike) -> Tensor:
+    """y = ln(x / (1 − x)), the inverse of the sigmoid: ∓∞ at 0 and 1, NaN beyond. Raises DTypeError for integers."""
+    x = as_tensor(x)
+    return log(x) - log1p(-x)
 
 
 @function(lambda: [Case(((3, 4), (3, 4), (4,)))])

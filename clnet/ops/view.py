@@ -161,7 +161,7 @@ def _diagonal_ref(x: Array, *, out: Ints, stride: Ints, dilation: Ints) -> Array
 
 
 _diagonal = view(
-    "diagonal",
+    "unspread",
     lambda x, *, out, stride, dilation: Spec((*x.shape[: -2 * len(out)], *out, *x.shape[-len(out) :]), x.dtype),
     _diagonal_ref,
     lambda g, y, x, *, out, stride, dilation: _spread(

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from rules import More, by, pulled
 
 SAME = """
-    abs add bit_and bit_or bit_xor ceil cos cosh div equal erf exp expm1 floor greater greater_equal isfinite isnan
-    less less_equal log log1p log2 maximum minimum mul neg not_equal pow reciprocal relu round rsqrt sigmoid sign
-    sin sinh sqrt square sub tan tanh trunc where
+    abs add bit_and bit_or bit_xor ceil cos cosh div equal erf exp exp2 expm1 floor greater greater_equal hypot
+    isfinite isnan less less_equal log log10 log1p log2 maximum minimum mul neg not_equal pow reciprocal relu
+    round rsqrt sigmoid sign sin sinh sqrt square sub tan tanh trunc where
 """.split()  # noqa: SIM905
 TORCH = {"bit_and": "bitwise_and", "bit_or": "bitwise_or", "bit_xor": "bitwise_xor", "equal": "eq", "not_equal": "ne"}
 
@@ -113,12 +113,12 @@ TIES = {n: [More([LEFT, RIGHT]), More([ODD[:, None], ODD[None]], slopes=False)]
         for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "add",
                   "sub", "mul", "div")}
 SMOOTH = """
-    arctan celu cos cosh erf exp expm1 gelu gelu_tanh mish neg selu sigmoid sin sinh softplus softsign square swish
+    arctan celu cos cosh erf exp exp2 expm1 gelu gelu_tanh mish neg selu sigmoid sin sinh softplus softsign square swish
     tan tanh
 """.split()  # noqa: SIM905
 KINKED = """
-    abs ceil floor hard_sigmoid hard_swish hard_tanh isfinite isnan log log1p log2 reciprocal relu relu6 round rsqrt
-    sign sqrt trunc
+    abs ceil floor hard_sigmoid hard_swish hard_tanh isfinite isnan log log10 log1p log2 reciprocal relu relu6
+    round rsqrt sign sqrt trunc
 """.split()  # noqa: SIM905
 
 MORE = {

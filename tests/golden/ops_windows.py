@@ -142,7 +142,7 @@ RULES = {
     "expand": lambda x, shape: x.expand(shape),
     "flip": lambda x, axes: x.flip(tuple(axes)), "crop": crop, "pad": pad,
     "concat": lambda *xs, axis: torch.cat(xs, axis), "windows": windows,
-    "diagonal": diagonal, "spread": spread, "conv": conv, "conv_data_gradient": conv_data_gradient,
+    "unspread": diagonal, "spread": spread, "conv": conv, "conv_data_gradient": conv_data_gradient,
     "conv_weight_gradient": conv_weight_gradient,
     "conv_transpose": conv_transpose, "max_pool": max_pool, "max_pool_index": max_pool_index,
     "max_pool_gradient": max_pool_gradient,

@@ -86,7 +86,7 @@ def kernel(
     made.infer, made.launch, made.samples = _rule(made), made, lambda: calls or _seen(made)
     made.ref = _reference(made, reference)
     made.vjp = vjp if len(results) == 1 else _of_parts(made, vjp)
-    made.work = work and (lambda specs, result, attrs: float(work(*specs)))
+    made.work = lambda specs, result, attrs: float(work(*specs)) if work else 0.0
     renew(made)
     return made
 

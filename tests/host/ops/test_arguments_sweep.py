@@ -63,6 +63,20 @@ CALLS: dict[str, dict[str, Any]] = {
     "index_select": dict(x=X, axis=0, index=INDEX), "searchsorted": dict(row=draw(3), values=X, side="right"),
     "nonzero": dict(x=X), "unique": dict(x=X, return_inverse=True, return_counts=True),
     "bincount": dict(x=INDEX, weights=None, length=3), "histogram": dict(x=X, bins=3, range=(0.0, 1.0)),
+    "diagonal": dict(x=X, k=1, a=0, b=1), "flatten": dict(x=X, start=0, end=-1), "expand_as": dict(x=draw(3), other=X),
+    "narrow": dict(x=X, axis=1, start=0, length=2), "rot90": dict(x=X, k=1, a=0, b=1),
+    **{n: dict(x=X, dtype="int32") for n in ("zeros_like", "ones_like")},
+    "full_like": dict(x=X, value=2, dtype="int32"),
+    "chunk": dict(x=X, parts=2, axis=1), "unbind": dict(x=X, axis=0), "interp": dict(x=X, xs=draw(3), ys=draw(3)),
+    "tensordot": dict(x=X, y=draw(3, 2), axes=1), "kron": dict(x=X, y=X), "cross": dict(x=X, y=X, axis=-1),
+    "trace": dict(x=X, k=0, a=0, b=1),
+    **{n: dict(x=X) for n in ("isinf", "logit", "corrcoef")}, "cov": dict(x=X, ddof=1), "diff": dict(x=X, n=1, axis=0),
+    **{n: dict(x=X, y=X) for n in ("logical_and", "logical_or", "logical_xor")},
+    **{n: dict(x=X, y=X, rtol=0.1, atol=0.1, equal_nan=True) for n in ("isclose", "allclose")},
+    "array_equal": dict(x=X, y=X, equal_nan=True), "nan_to_num": dict(x=X, nan=0.0, posinf=None, neginf=None),
+    **{n: dict(x=X, axes=1, keepdims=True)
+       for n in ("nansum", "nanmean", "nanmax", "nanmin", "median", "count_nonzero")},
+    "quantile": dict(x=X, q=0.25, axes=1, keepdims=True),
     "avg_pool": dict(x=IMAGE, size=2, stride=1, padding=1, ceil_mode=True),
     "max_pool": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
     "max_pool_indices": dict(x=IMAGE, size=2, stride=1, padding=1, dilation=1),
@@ -128,7 +142,7 @@ TENSORS = [tensor(np.float32(2)), draw(0), draw(0, 3), draw(2, 0), draw(1, 1, 1,
            tensor(np.array([[1, -7, 3], [0, 9, 2]], np.int32)), np.array([True, False]), np.array([], np.int64),
            "text", None, [], [[1.0, 2.0], [3.0]], 1 << 80]
 # whatever is true is True
-FLAGS = {"keepdims", "descending", "largest", "return_inverse", "return_counts",
+FLAGS = {"keepdims", "equal_nan", "descending", "largest", "return_inverse", "return_counts",
          "causal", "ceil_mode", "reverse", "training", "transpose", "transpose_a", "transpose_b"}
 
 
