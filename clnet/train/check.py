@@ -22,6 +22,7 @@ from ..layers.base import Layer
 from ..losses.reading import CLASSES, named, reading
 from ..model.files import layers
 from .ignored import counted, scored
+from .lazy import PIECE
 from .samples import Samples
 from .sequences import Sequences
 from .step import mode
@@ -217,10 +218,13 @@ def _check_targets(loss: Callable[..., Any], data: Samples, y: np.ndarray[Any, A
 
 def not_finite(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[int, tuple[int, ...], str]]:
     """(number of the array, index of its first value that is not finite, "nan" or "inf") of those that hold one."""
-    for k, a in enumerate(arrays):
-        if a.dtype.kind == "f" and a.size and not np.isfinite(a).all():
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
-            yield k, at, "nan" if np.isnan(a[at]) else "inf"
+    for k, whole in enumerate(arrays):
+        for start in range(0, len(whole) if whole.dtype.kind == "f" else 0, PIECE):
+            a = whole[start : start + PIECE]
+            if not np.isfinite(a).all():
+                first, *rest = (int(i) for i in np.argwhere(~np.isfinite(a))[0])
+                yield k, (start + first, *rest), "nan" if np.isnan(a[(first, *rest)]) else "inf"
+                break
 
 
 def bad_input(data: Samples, samples: np.ndarray[Any, Any] | None = None) -> str:

@@ -23,13 +23,15 @@ from .mesh import mesh_edges
 from .packed import PackedSequences
 from .preparing import load_preparation
 from .readers.frames import ending_of, listed, read_frame
+from .readers.images import read_images, stored
 from .readers.tables import Table, TablePreparation, from_frame
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
 
 __all__ = [
     "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "Table", "TablePreparation",
-    "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx", "read_npz",
+    "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx", "read_images",
+    "read_npz",
 ]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -71,7 +73,8 @@ def _digits() -> np.ndarray[Any, Any]:
 def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: str | None = None, decimal: str = ".",
          na_values: Sequence[str] = (), encoding: str = "utf-8", **preparing: Any) -> Dataset:
     """The data set in a file, by its ending: tables (.csv, .tsv, .txt, .parquet, .jsonl, .json, also packed as .gz,
-    .bz2, .xz, .zip), and arrays x and y (.npz).
+    .bz2, .xz, .zip), arrays x and y (.npz), pictures in MNIST's files (…-images-idx3-ubyte, .gz, with …-labels-… beside
+    it); a folder as `read_images` does.
 
     target      of tables: the column to predict
     sep         what separates cells; None: what separates those of the first line
@@ -81,6 +84,10 @@ def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: st
     """
     path = Path(path)
     who = f"read({path.name})"
+    if path.is_dir():
+        return read_images(path, **preparing)
+    if "idx" in path.name:
+        return _read_mnist(path)
     if ending_of(path) == ".npz":
         if preparing or target is not None:
             raise DataError(f"{who}: expected no target= or other arguments of tables; read_npz(path, x=, y=) "
@@ -137,6 +144,20 @@ def _exactly(file: IO[bytes], nbytes: int, who: str) -> bytes:
     if file.read(1):
         raise DataError(f"{who}: expected {nbytes} bytes of values; got more; the file is not what its header says.")
     return b"".join(pieces)
+
+
+def _read_mnist(path: Path) -> Dataset:
+    """Pictures, and their labels from the file beside them."""
+    who = f"read({path.name})"
+    pixels = read_idx(path)
+    if pixels.ndim not in (3, 4) or pixels.dtype != np.uint8:
+        raise DataError(f"{who}: expected bytes of pictures, (N, height, width); got {pixels.dtype} of shape "
+                        f"{pixels.shape}; read_idx reads any array.")
+    labels = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    y = read_idx(labels) if labels != path and labels.exists() else None
+    if y is not None and (y.ndim != 1 or len(y) != len(pixels)):
+        raise DataError(f"{who}: expected {len(pixels)} labels in {labels.name}; got shape {y.shape}.")
+    return stored(pixels, y, path.name)
 
 
 def read_npz(path: str | Path, x: str = "x", y: str = "y") -> Dataset:

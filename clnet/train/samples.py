@@ -12,6 +12,7 @@ import numpy as np
 from ..core.arrays import as_array, column_names, pair
 from ..core.spec import Spec, dtype_name
 from ..errors import DataError
+from .lazy import Mapped, Rows
 from .preparing import Preparation
 from .splits import parts as parts_of
 
@@ -158,7 +159,9 @@ class Dataset(Samples):
     columns        names of the features of each input, from the frames that they came in
     preparation    what made them of raw data, and makes new data alike
     sample_weight  (N), of at least 0: how much each sample counts in the loss that is trained with
-    `classes` are the names of the classes. Raises DataError when empty, of unequal lengths, or not numbers.
+    labelled       whether there are targets; y is not looked at where there are none
+    Files that are mapped, np.memmap, are read batch by batch. `classes` are the names of the classes.
+    Raises DataError when empty, of unequal lengths, or not numbers.
     """
 
     x: Any
@@ -169,9 +172,10 @@ class Dataset(Samples):
     columns: tuple[tuple[str, ...], ...] = ()
     preparation: Preparation | None = None
     sample_weight: Any = None
+    labelled: bool = True
 
     def __post_init__(self) -> None:
-        arrays = [as_array(a, self.title) for a in (*parts(self.x), self.y)]
+        arrays = [unread(a, self.title) for a in (*parts(self.x), self.y)]
         if any(not a.ndim or len(a) != len(arrays[0]) for a in arrays):
             raise DataError(
                 f"{self.title}: expected as many samples as targets; "
@@ -182,7 +186,7 @@ class Dataset(Samples):
         if any(columns):
             object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "given", tuple(a.dtype.name for a in arrays))  # what messages speak of
-        *x, y = map(single, arrays)
+        *x, y = (a if isinstance(a, Rows) else single(a) for a in arrays)
         object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
         object.__setattr__(self, "y", y)
         if self.sample_weight is not None:
@@ -211,7 +215,7 @@ class Dataset(Samples):
         return replace(self, **self._picked(index))._as(self)
 
     def _picked(self, index: Any) -> dict[str, Any]:
-        x, y = self.rows(index)
+        x, y = tuple(a.picked(index) if isinstance(a, Rows) else a[index] for a in parts(self.x)), self.y[index]
         weight = None if self.sample_weight is None else self.sample_weight[index]
         return {"x": x if isinstance(self.x, tuple) else x[0], "y": y, "sample_weight": weight}
 
@@ -242,7 +246,7 @@ def samples_of(x: object, preparation: Preparation | None) -> Samples:
 
 def unlabelled(x: object) -> Dataset:
     """Inputs alone, as `predict` takes them. Raises DataError."""
-    inputs = tuple(as_array(a, "predict") for a in parts(x))
+    inputs = tuple(unread(a, "predict") for a in parts(x))
     if not inputs or not inputs[0].ndim:
         raise DataError(f"predict: expected samples (N, ...); got {x!r}.")
     return Dataset(tuple(inputs) if isinstance(x, tuple) else inputs[0], np.zeros(len(inputs[0]), np.int32),
@@ -262,6 +266,13 @@ def weights(given: object, count: int, who: str) -> np.ndarray[Any, Any]:
 def parts(x: object) -> tuple[Any, ...]:
     """The inputs of a model as a tuple, which they are only where there are several."""
     return x if isinstance(x, tuple) else (x,)
+
+
+def unread(a: object, who: str) -> Any:
+    """An array of what people have in hand, or rows that are read when they are needed."""
+    if isinstance(a, np.memmap) and a.dtype.kind in "biuf" and a.ndim:
+        return Mapped(a, single(np.zeros(0, a.dtype)).dtype)
+    return a if isinstance(a, Rows) else as_array(a, who)
 
 
 def single(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

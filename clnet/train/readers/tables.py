@@ -177,7 +177,6 @@ class Table(Dataset):
 
     frame: Any = None
     wishes: Wishes = field(default_factory=Wishes)
-    labelled: bool = True
 
     def chosen(self, index: Any) -> Table:
         found = replace(self, **self._picked(index), frame=self.frame.iloc[_positions(index)].reset_index(drop=True))
