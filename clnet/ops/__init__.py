@@ -165,7 +165,7 @@ from .special_functions import (
     logaddexp,
     logit,
 )
-from .statistics import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nansum, quantile
+from .summaries import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nansum, quantile
 from .steps import pack_padded, packed_steps, pad_packed
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 

@@ -25,7 +25,7 @@ from . import (
     pointwise,
     reduce,
     special_functions,
-    statistics,
+    summaries,
     view,
 )
 from .assigning import At
@@ -72,7 +72,7 @@ NAMED: dict[ModuleType, str] = {
     comparing: "allclose isclose isinf logical_and logical_or logical_xor nan_to_num",
     reduce: "detach logsumexp max mean min prod sum var",
     moments: "all any count_nonzero norm std",
-    statistics: "corrcoef cov diff median nanmax nanmean nanmin nansum quantile",
+    summaries: "corrcoef cov diff median nanmax nanmean nanmin nansum quantile",
     contraction: "cross kron tensordot trace",
     joining: "chunk split unbind",
     counting: "bincount histogram nonzero unique",
