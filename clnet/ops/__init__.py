@@ -165,8 +165,8 @@ from .special_functions import (
     logaddexp,
     logit,
 )
-from .summaries import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nansum, quantile
 from .steps import pack_padded, packed_steps, pad_packed
+from .summaries import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nansum, quantile
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 
 _tell(__name__)
