@@ -98,6 +98,7 @@ ROWS = {f"{subject}: {name}": (call, expected)
         for subject, rows in {"tensors": TENSORS, "ops": OPS, "calls": CALLS}.items() for name, call, expected in rows}
 
 
+@pytest.mark.cheap
 @pytest.mark.parametrize("row", ROWS)
 def test_habit(shows: Callable[[Any, Any], None], row: str) -> None:
     shows(*ROWS[row])

@@ -183,6 +183,7 @@ def pool(quick: Any) -> Iterator[Any]:
         gc.enable()
 
 
+@pytest.mark.cheap
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_memory_goes_with_the_last_name(pool: Any, tmp_path: Path, scenario: Callable[..., None]) -> None:
     arguments = (tmp_path,) if scenario.__code__.co_argcount else ()

@@ -23,6 +23,7 @@ EVEN = A % 2 == 0
 
 
 # --- masks and indices
+@pytest.mark.cheap
 @pytest.mark.parametrize("key", [
     np.array([True, False]), [False, True], (slice(None), [True, False, True]), EVEN, (..., EVEN[0, 0]), EVEN[:, :, 0],
     (1, [True, False, True]), (slice(None), EVEN[0]), (np.array([False, False]),), True, False, (True, 0),
