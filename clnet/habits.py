@@ -260,8 +260,6 @@ n_epochs num_epochs nb_epoch max_epochs -> =epochs
 callback -> =callbacks
 random_state -> =seed
 progress -> =verbose
-sample_weight -> fit has none; give the loss a function (output, target) -> scalar that weighs them.
-class_weight -> the loss weighs classes: CrossEntropyLoss(weight=(...)).
 lr learning_rate -> the optimizer has it: Adam(lr=...).
 metrics -> the Trainer has them: Trainer(model, loss, optimizer, metrics=...).
 loss optimizer -> the Trainer has it: Trainer(model, loss, optimizer).

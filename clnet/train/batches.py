@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import DataError
 from .samples import Batch, Samples, as_dataset
+from .weighing import batch_of
 
 Array = np.ndarray[Any, Any]
 SIZE = 64
@@ -120,7 +121,7 @@ class Batches:
     def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
         """(inputs, targets) of every batch from number `start` on: a tuple of arrays and an array, fresh copies."""
         for part in self.cuts(epoch)[start:]:
-            yield self.data.rows(part)
+            yield batch_of(self.data, part)
 
     def __iter__(self) -> Iterator[Batch]:
         return self.epoch(0)

@@ -248,8 +248,10 @@ class Loop:
         if found := bad_input(self.batches.data, self.batches.cuts(self.epoch)[number]):
             return found, ("mend the data (leave such samples out, or fill them), or go on without such batches with "
                            'on_nan="skip"')
-        if found := self.trainer.out_of_range(batch[0]):
+        plain = self.steps.weighing.plain(batch[0])
+        if found := self.trainer.out_of_range(plain):
             return found.rstrip("."), ""
+        batch = tuple(plain), batch[1]
         return diagnose(self.trainer, batch), "lower the learning rate, set clip_norm= or mend the data"
 
     def _rewind(self, window: list[Batch], first_step: int, first_batch: int, bad: int) -> int:

@@ -14,6 +14,7 @@ from ..core.spec import Spec, dtype_name
 from ..errors import DataError
 from .lazy import Mapped, Rows
 from .preparing import Preparation
+from .shown import page
 from .splits import parts as parts_of
 
 Index = int | np.integer[Any] | slice | list[int] | np.ndarray[Any, Any]  # numbers of samples, or a mask
@@ -31,7 +32,9 @@ class Samples(ABC):
     packed    whether a batch has the steps of sequences one after another, with nothing that fills them up
     apart     whether what a model gives for steps of packed samples is wanted step by step; else for the first of each
     ignore    the label of steps that do not count, where targets are one per step; None elsewhere
-    preparation  what made them of raw data, and makes new data alike; None: they came as they are
+    preparation    what made them of raw data, and makes new data alike; None: they came as they are
+    sample_weight  how much each counts in the loss that is trained with; None: all the same
+    classes        names of the classes, where they are known
     """
 
     title: str
@@ -40,6 +43,8 @@ class Samples(ABC):
     labelled: bool = True
     ignore: int | None = None
     preparation: Preparation | None = None
+    sample_weight: np.ndarray[Any, Any] | None = None
+    classes: tuple[str, ...] = ()
     packed: bool = False
     apart: bool = True
 
@@ -142,6 +147,14 @@ class Samples(ABC):
         """The samples of these numbers, to train with and to test with."""
         return self.take(train), self.take(test)
 
+    def evenly(self) -> Samples:
+        """These samples, each counting the same: as they are looked at when they are not trained with."""
+        return self
+
+    def weighed(self, sample_weight: object) -> Samples:
+        """These samples with weights. Raises DataError where each has no place for one."""
+        raise DataError(f"fit(sample_weight=...): expected samples of one shape; got {type(self).__name__}.")
+
     def prepared_by(self, preparation: Preparation | None) -> Samples:
         """These samples as a preparation that was fitted on others has them; as they are, where none made them."""
         return self
@@ -193,7 +206,7 @@ class Dataset(Samples):
             object.__setattr__(self, "sample_weight", weights(self.sample_weight, len(y), self.title))
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the classes, in the order of their numbers."""
         return self.names
 
@@ -202,7 +215,16 @@ class Dataset(Samples):
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{a.dtype}{list(a.shape[1:])}" for a in parts(self.x))
-        return f"<Dataset {self.title}: {len(self)} samples, x {shapes}, y {self.y.dtype}{list(self.y.shape[1:])}>"
+        return f"<Dataset {self.title}: {len(self)} samples, x {shapes}, {self._about_y()}>"
+
+    def _about_y(self) -> str:
+        if not self.labelled:
+            return "no targets"
+        names = f", {len(self.names)} classes" if self.names else ""
+        return f"y {self.y.dtype}{list(self.y.shape[1:])}{names}"
+
+    def _repr_html_(self) -> str:
+        return page(self)
 
     def one(self, index: int) -> Any:
         x, y = self.rows(index)
@@ -223,6 +245,12 @@ class Dataset(Samples):
         """These, which came in the dtypes of others that they are a part of."""
         object.__setattr__(self, "given", other.given)
         return self
+
+    def evenly(self) -> Dataset:
+        return self if self.sample_weight is None else replace(self, sample_weight=None)._as(self)
+
+    def weighed(self, sample_weight: object) -> Dataset:
+        return replace(self, sample_weight=sample_weight)._as(self)
 
     def trials(self) -> list[Trial]:
         return [([Spec(a.shape, dtype_name(a.dtype)) for a in parts(self.x)], self.y)]

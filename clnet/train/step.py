@@ -28,6 +28,7 @@ from ..optimizers.closure import ClosureOptimizer, Search
 from .ignored import counted, scored
 from .metrics import Metric, average
 from .scaling import LEAST, LossScale
+from .weighing import Weighing
 
 DRAWS = 4096  # random numbers' counters go on by this from step to step, where a step draws the same several times
 ROWS = 64  # steps whose loss and metrics wait on the device
@@ -91,13 +92,15 @@ class Formulas:
 
     precision   of the recording: a name of clnet.autocast, or None for what the block around it says
     ignore      the target of steps that do not count, None where all targets do
+    weighing    what weighs samples and classes, in training
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
-                 precision: str | None, scaling: LossScale | None, ignore: int | None) -> None:
+                 precision: str | None, scaling: LossScale | None, ignore: int | None,
+                 weighing: Weighing) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
-        self.precision, self.scaling, self.ignore = precision, scaling, ignore
+        self.precision, self.scaling, self.ignore, self.weighing = precision, scaling, ignore, weighing
         self.names = ["loss", *metrics]
         mine = [f"{name}.{k}" for name, m in metrics.items() for k in range(m.width)]
         self.columns = ["loss", *mine, *(("loss_scale", "skipped") if scaling else ())]
@@ -109,9 +112,12 @@ class Formulas:
 
     def outcome(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Any]:
         """(output, loss) in training mode; losses see float32."""
-        output = wide(self.model(*inputs))
+        output = wide(self.model(*self.weighing.plain(inputs)))
         with autocast(None):
-            return output, sum(self.model.auxiliary(), scored(self.loss, output, y, counted(self.loss, y, self.ignore)))
+            counts = counted(self.loss, y, self.ignore)
+            loss = (self.weighing.scored(self.loss, output, inputs, y, counts) if self.weighing
+                    else scored(self.loss, output, y, counts))
+            return output, sum(self.model.auxiliary(), loss)
 
     def train(self, *arguments: Any) -> tuple[()]:
         *inputs, y, h = arguments
@@ -182,8 +188,9 @@ class BatchLoss:
         f.meter.write(f._values(loss, output, y), row)
         found = getattr(f.loss, "residuals", None)
         more = any("aux_loss" in vars(layer) for layer in layers(f.model).values())
-        if found is None or f.ignore is not None or more:
-            besides = " with steps that do not count" if f.ignore is not None else " and losses of layers" * more
+        if found is None or f.ignore is not None or f.weighing or more:
+            besides = (" with steps that do not count" if f.ignore is not None else " with weights" if f.weighing
+                       else " and losses of layers" * more)
             raise ConfigError(
                 f"LevenbergMarquardt: expected a loss that is a sum of squares, whole; got {named(f.loss)}{besides}; "
                 "take MSELoss, or a function with an attribute `residuals`, (output, target) -> r with loss = ½ Σ r².")
@@ -215,12 +222,14 @@ class Steps:
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
-                 precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None) -> None:
+                 precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None,
+                 weighing: Weighing = Weighing()) -> None:
         if scaling is not None and isinstance(optimizer, ClosureOptimizer):
             raise ConfigError(
                 f'Trainer(precision="fp16"): expected no {type(optimizer).__name__}, which compares losses that a '
                 'loss scale would move; take precision="bf16", or none.')
-        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore)
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing)
+        self.weighing = weighing
         self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
         self.meter, self.tested = formulas.meter, formulas.tested

@@ -39,6 +39,7 @@ from .samples import Samples, samples_of
 from .scaling import LossScale
 from .sequences import Sequences
 from .step import Steps
+from .weighing import Weighing, weighing_of
 
 
 def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +87,7 @@ class Trainer:
         self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.preparation: Preparation | None = None  # of the data of the last fit
+        self.weighing = Weighing()
         self.loop: Any = None
         self._tried = Tried(model)
 
@@ -106,6 +108,10 @@ class Trainer:
         tokens            of Sequences, in place of batch_size: as many as fit, steps that fill them up counted
         bucket            of Sequences: whether those of like lengths share a batch
         drop_last         whether a last batch that is not full is left out
+        sample_weight     how much each sample counts in the loss that is trained with: one number a sample
+        class_weight      the same by class: "balanced", every class as much as the others in all, or
+                          {class number or name: weight}; the loss of a batch is Σ w l / Σ w. Validation and metrics
+                          count every sample once
         callbacks         one, or several in a list
         seed              of the order of the samples
         view              "live": curves, numbers and buttons in a notebook; "text": a bar and lines; None: nothing;
@@ -124,12 +130,14 @@ class Trainer:
     def _fit(self, data: Samples, epochs: int = 1, batch_size: int | None = None, validation: object = None,
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
              on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
-             drop_last: bool = False, view: object = "auto") -> History:
+             drop_last: bool = False, sample_weight: object = None, class_weight: object = None,
+             view: object = "auto") -> History:
         watching = view_of(view, verbose)
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
             raise ConfigError(f"fit(epochs={epochs!r}): expected a whole number of at least 0.")
+        data = data if sample_weight is None else data.weighed(sample_weight)
         data, validation = held_out(data, validation, seed)
         self.preparation = data.preparation
         if batch_size is None and tokens is None:
@@ -139,6 +147,7 @@ class Trainer:
             first = slice(len(batches.cuts()[0]))
             epochs, data, validation = 1, data.take(first), validation and validation.take(first)
             batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
+        self.weighing = weighing_of(data, class_weight, self.loss)
         self._prepare(data, finite=on_nan == "stop")
         if validation is not None:
             self._prepare(validation, "validation")
@@ -171,6 +180,7 @@ class Trainer:
 
     def measure(self, data: Samples, who: str, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
         """As `evaluate`, of data that was checked."""
+        data = data.evenly()
         meter, rows, weights = self.steps.tested, [], []
         meter.clear()
         batches = _in_order(data, batch_size, tokens)
@@ -317,7 +327,7 @@ class Trainer:
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
-                               self.loss_scale, self.steps.ignore)
+                               self.loss_scale, self.steps.ignore, self.weighing)
 
     def _prepare(self, data: Samples, who: str = "", finite: bool = True) -> None:
         """Builds the model, tries shapes and labels of all data without running anything,
@@ -326,9 +336,9 @@ class Trainer:
         outputs, labels = check(self.model, self.loss, data, who, finite)
         target = Spec(labels.shape, dtype_name(labels.dtype))
         metrics = bound(self.metrics, self.loss, outputs, target, data.ignore is not None)
-        if metrics != self.steps.metrics or data.ignore != self.steps.ignore:
+        if (metrics, data.ignore, self.weighing) != (self.steps.metrics, self.steps.ignore, self.steps.weighing):
             self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale,
-                               data.ignore)
+                               data.ignore, self.weighing)
 
 
 def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:

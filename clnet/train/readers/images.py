@@ -270,4 +270,3 @@ def stored(pixels: Array, y: Array | None, title: str) -> Dataset:
     labels = np.zeros(len(x), np.int32) if y is None else y.astype(np.int32)
     return Dataset(Pictures(np.ascontiguousarray(x), (), made), labels, classes, "", title, preparation=made,
                    labelled=y is not None)
-

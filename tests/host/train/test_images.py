@@ -46,6 +46,8 @@ def test_a_folder_is_classes_of_pictures(tmp_path: Path, budget: int) -> None:
         alike = trainer.predict(tmp_path / "red")
         assert trainer.preparation is not None and set(trainer.preparation.labels(alike)) == {"red"}
         np.testing.assert_allclose(trainer.predict([tmp_path / "red" / "1.png"]), alike[1:2], rtol=1e-6)
+    shown = images._repr_html_()
+    assert shown.count("<img alt") == 8 and ">grey</figcaption>" in shown and len(shown) < 8000
     images.preparation.save(tmp_path / "p.json")
     again = data.load_preparation(tmp_path / "p.json")
     assert again == images.preparation

@@ -56,6 +56,9 @@ def test_dates_are_parts_and_flags_are_one_and_zero() -> None:
     for part, theirs in PARTS.items():
         np.testing.assert_array_equal(found[f"sold {part}"], getattr(frame.sold.dt, theirs))
     np.testing.assert_array_equal(found["garden"], frame.garden)
+    assert repr(data.from_frame(frame, target="town")).endswith("y int32[], 3 classes>")
+    shown = data.from_frame(frame, target="town")._repr_html_()
+    assert "y: town" in shown and "2023-11-05" in shown and f">{(frame.town == 'Rome').sum()}</td>" in shown
 
 
 def test_what_is_held_out_has_no_say() -> None:

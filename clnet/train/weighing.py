@@ -1,0 +1,91 @@
+"""How much samples and classes count in the loss that is trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import ops as F
+from ..core.tensor import Tensor, tensor
+from ..errors import ConfigError, DataError
+from ..losses.base import Loss
+from ..losses.reading import named
+from ..names import ending
+from .samples import Batch, Samples
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """w = (weight of the sample) · (weight of its class); the loss of a batch is Σ w l / Σ w.
+
+    samples   whether the last input of a batch is the weights of its samples
+    classes   the weight of each class number; () where all count the same
+    """
+
+    samples: bool = False
+    classes: tuple[float, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.samples or bool(self.classes)
+
+    def plain(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What the model takes of the inputs of a batch."""
+        return inputs[:-1] if self.samples else inputs
+
+    def scored(self, loss: Any, output: Any, inputs: Sequence[Tensor], y: Tensor, counts: Tensor | None) -> Tensor:
+        """The loss of what counts (None: of all), weighed."""
+        weight = inputs[-1] if self.samples else None
+        if self.classes:
+            number = F.clip(y.astype("int32"), 0, len(self.classes) - 1)
+            mine = F.gather(tensor(np.array(self.classes, np.float32)), number)
+            weight = mine if weight is None else mine * F.reshape(weight, (*weight.shape, *(1,) * (mine.ndim - 1)))
+        assert weight is not None
+        if counts is not None:
+            weight = F.where(counts, weight, 0.0)
+            y = F.where(F.reshape(counts, (*counts.shape, *(1,) * (y.ndim - counts.ndim))), y, 0)
+        found: Tensor = loss(output, y, sample_weight=weight)
+        return found
+
+
+def weighing_of(data: Samples, class_weight: object, loss: object) -> Weighing:
+    """What `fit(class_weight=)` and the weights of the samples say. Raises ConfigError, DataError."""
+    weighs = Weighing(data.sample_weight is not None, () if class_weight is None else _of_classes(data, class_weight))
+    if weighs and not isinstance(loss, Loss):
+        raise ConfigError(f"fit: expected a loss of clnet.losses with weights; got the function {named(loss)}; "
+                          "weigh in it.")
+    return weighs
+
+
+def _of_classes(data: Samples, given: object) -> tuple[float, ...]:
+    who = "fit(class_weight=...)"
+    y = data.targets()
+    y = y[data.known(y[:, None])] if data.ignore is not None else y
+    if not y.size or (y.dtype.kind == "f" and not (y % 1 == 0).all()) or y.min() < 0:
+        raise DataError(f"{who}: expected targets that are class numbers; got {y.dtype} of shape {y.shape}.")
+    counts = np.bincount(y.astype(np.int64).reshape(-1), minlength=max(2, len(data.classes)))
+    if given == "balanced":
+        there = counts > 0
+        return tuple(np.where(there, counts.sum() / (there.sum() * np.maximum(counts, 1)), 1.0).tolist())
+    if not isinstance(given, Mapping):
+        raise ConfigError(f'{who}: expected "balanced" or a weight for each class, as {{0: 1.0, 1: 5.0}}; '
+                          f"got {given!r}.")
+    found = np.ones(len(counts))
+    names: dict[object, int] = {**dict(enumerate(range(len(counts)))), **{n: k for k, n in enumerate(data.classes)}}
+    for name, value in given.items():
+        if name not in names:
+            raise ConfigError(f"{who}: expected class numbers below {len(counts)}"
+                              f"{f', or names {data.classes}' if data.classes else ''}; got {name!r}"
+                              f"{ending(str(name), data.classes)}")
+        if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+            raise ConfigError(f"{who}: expected finite weights of at least 0; got {value!r} for {name!r}.")
+        found[names[name]] = value
+    return tuple(found.tolist())
+
+
+def batch_of(data: Samples, part: Any) -> Batch:
+    """The samples of these numbers as a step takes them: their weights behind their inputs."""
+    inputs, y = data.rows(part)
+    return (inputs, y) if data.sample_weight is None else ((*inputs, data.sample_weight[part]), y)
