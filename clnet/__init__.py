@@ -23,6 +23,7 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.engine.reference": "NumpyEngine",
     "clnet.engine.record": "Recorded",
     "clnet.engine.explain": "cache empty_cache explain memory profile",
+    "clnet.engine.session": "session",
     "clnet.facade": "Engine",
     "clnet.init": "seed",
     "clnet.model": "Graph Input Model Sequential load",

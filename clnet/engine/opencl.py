@@ -291,6 +291,10 @@ class OpenCLEngine:
         for plan in gone:
             table.pop(id(plan), None)
 
+    def unbind(self) -> None:
+        """Lets go of this thread's kernels for plans: their arguments hold the buffers that they had last."""
+        self._local.bound = OrderedDict()
+
     def bound(self, plan: Plan) -> BoundPlan:
         """This thread's kernels for a plan."""
         table: OrderedDict[int, BoundPlan] | None = getattr(self._local, "bound", None)

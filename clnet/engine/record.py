@@ -8,7 +8,7 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,6 +130,18 @@ class Recorded(Shown):
             self._coincidences = 0
             self.replays.clear()
             self.recordings.clear()
+
+    def release(self) -> None:
+        """Gives back the memory of what was recorded; the next call records anew."""
+        self._forget()
+        with self._making, self._tables:
+            self._arenas.clear()
+
+    def newest(self, since: Mapping[int, int]) -> bool:
+        """Whether it holds memory of an engine, by its id, that was handed out after the block of this number."""
+        replays = [getattr(r, "replay", r) for r in self.replays.values()]
+        return any(block.number > since.get(id(r.engine), 0)
+                   for r in replays if isinstance(r, Replay) for block in r.held())
 
     def _clear(self) -> None:
         """Drops what belongs to seats that nobody has had for long."""

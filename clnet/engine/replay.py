@@ -20,6 +20,7 @@ from ..errors import ShapeError
 from .compile.memory_map import Address
 from .compile.plan import Plan
 from .compile.sized import SizedPlan
+from .device.memory import Block
 from .device.pinned_inputs import Feed
 from .opencl import BoundPlan, DeviceArray, OpenCLEngine
 from .shapes import Axes
@@ -279,6 +280,12 @@ class Replay:
         elif self.arena.age != self._age and self.plan.arena:
             self._set()
         self._feed_all(inputs)
+
+    def held(self) -> list[Block]:
+        """The blocks that it keeps beside those of variables."""
+        fed = self.feed.blocks() if self.feed is not None else ()
+        every = (self.arena.block, *self.blocks, *self._outputs.values(), *self._kept.values(), *fed)
+        return [block for block in every if block is not None]
 
     def _adopt(self) -> None:
         """The blocks are those of the thread that uses the arena now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent import futures
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -202,8 +202,9 @@ class _Waiter:
     idle: ClassVar[list[_Waiter]] = []
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[None]]] = SimpleQueue()
-        threading.Thread(target=self._serve, name="clnet wait", daemon=True).start()
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[None]] | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, name="clnet wait", daemon=True)
+        self.thread.start()
 
     def begin(self, wait: Callable[[], Any]) -> Future[None]:
         future: Future[None] = Future()
@@ -211,8 +212,14 @@ class _Waiter:
         return future
 
     def _serve(self) -> None:
-        while True:
-            self._serve_one(*self._jobs.get())
+        while (job := self._jobs.get()) is not None:
+            self._serve_one(*job)
+            del job  # or it would hold the last one's result until the next
+
+    def end(self) -> None:
+        """Once it is idle and nobody finds it."""
+        self._jobs.put(None)
+        self.thread.join(5)
 
     def _serve_one(self, wait: Callable[[], Any], future: Future[None]) -> None:
         try:
@@ -223,6 +230,18 @@ class _Waiter:
         else:
             self.idle.append(self)
             future.set_result(None)
+
+
+def dismiss(keep: Collection[threading.Thread]) -> None:
+    """Ends the threads that wait for nothing now, but those to keep."""
+    idle = []
+    while _Waiter.idle:
+        idle.append(_Waiter.idle.pop())
+    for waiter in idle:
+        if waiter.thread in keep:
+            _Waiter.idle.append(waiter)
+        else:
+            waiter.end()
 
 
 def _aside(wait: Callable[[], Any]) -> None:

@@ -85,14 +85,15 @@ class _Buffer:
 class Block:
     """A buffer of at least `nbytes`. Goes back to its pool by `release()` or when nothing refers to it any more."""
 
-    __slots__ = ("__weakref__", "_pool", "_whole", "buffer", "label", "nbytes")
+    __slots__ = ("__weakref__", "_pool", "_whole", "buffer", "label", "nbytes", "number")
 
-    def __init__(self, pool: Pool, whole: _Buffer, nbytes: int, label: str) -> None:
+    def __init__(self, pool: Pool, whole: _Buffer, nbytes: int, label: str, number: int) -> None:
         self._pool: Pool | None = pool
         self._whole = whole
         self.buffer = whole.buffer
         self.nbytes = nbytes
         self.label = label
+        self.number = number  # of the pool's blocks, in the order in which they were handed out
         whole.owner = threading.get_ident()
 
     @property
@@ -161,14 +162,14 @@ class Pool:
             whole = self._take(capacity)
             if whole is None:
                 whole = _Buffer(self._create(capacity, nbytes, label), capacity, threading.get_ident())
-            self._requests += 1
+            self._requests = number = self._requests + 1
             self._active += whole.capacity
             self._asked += nbytes
             self._labels[label] += whole.capacity
             self._peak = max(self._peak, self._active)
         if whole.owner != threading.get_ident() and self.settle is not None:
             self.settle(whole.owner)
-        return Block(self, whole, nbytes, label)
+        return Block(self, whole, nbytes, label, number)
 
     def _capacity(self, nbytes: int, label: str) -> int:
         largest = self.device.max_alloc
