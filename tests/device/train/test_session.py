@@ -88,5 +88,5 @@ def test_programs_go_when_asked(engine: Any) -> None:
         cell()
         assert engine.plans
     assert not engine.plans
-    with pytest.raises(ConfigError, match="session.programs='yes'.: expected True or False"):
+    with pytest.raises(ConfigError, match=r"session\(programs='yes'\): expected True or False"):
         clnet.session(programs="yes")  # type: ignore[arg-type]
