@@ -30,4 +30,4 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.train": "Trainer data",
     "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "
                     "CheckpointError NonFiniteError KernelBuildError OutOfDeviceMemory DeviceLost",
-}, "errors layers losses optimizers train workbench"), "__version__"]
+}, "errors layers losses metrics optimizers train workbench"), "__version__"]

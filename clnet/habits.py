@@ -107,7 +107,6 @@ optim optimizer optimisers -> clnet.optimizers
 functional F -> clnet.ops
 callbacks -> clnet.train
 loss criterion -> clnet.losses
-metrics -> train.METRICS
 datasets -> clnet.data
 manual_seed set_seed set_random_seed -> clnet.seed(0)
 cuda device set_device set_default_device -> clnet.use("gpu")

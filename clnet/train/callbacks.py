@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError
+from ..metrics.base import higher_is_better
 from ..model.files import save, set_values, values
 from ..names import guide as _guide
-from .metrics import METRICS
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -105,8 +105,7 @@ class _Watching(Callback):
         if mode not in ("auto", "min", "max"):
             raise ConfigError(f"{type(self).__name__}(mode={mode!r}): expected 'auto', 'min' or 'max'.")
         self.monitor, self.min_delta = monitor, min_delta
-        known = METRICS.get(monitor.removeprefix("val_"))
-        self.sign = -1.0 if mode == "max" or (mode == "auto" and (known.high if known else "acc" in monitor)) else 1.0
+        self.sign = -1.0 if mode == "max" or (mode == "auto" and higher_is_better(monitor)) else 1.0
         self.best = math.inf  # of sign · value
 
     def improved(self, logs: dict[str, float]) -> bool:

@@ -19,9 +19,9 @@ from ..core.tensor import tensor
 from ..engine.record import Recorded, alone, infer
 from ..errors import ClnetError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
+from ..losses.ignored import counted, scored
 from ..losses.reading import CLASSES, named, reading
 from ..model.files import layers
-from .ignored import counted, scored
 from .lazy import PIECE
 from .samples import Samples
 from .sequences import Sequences

@@ -31,7 +31,9 @@ def save(trainer: Trainer, path: str | Path) -> None:
     if (scaling := trainer.steps.scaling) is not None:
         arrays |= {f"scale.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in scaling.variables().items()}
     arrays |= {f"history.{n}": a for n, a in trainer.history.arrays().items()}
-    arrays["epoch.rows"] = np.array(loop.rows, np.float64).reshape(len(loop.rows), len(trainer.steps.columns) + 1)
+    rows = loop.books.rows
+    arrays["epoch.rows"] = np.array(rows, np.float64).reshape(len(rows), len(trainer.steps.columns) + 1)
+    arrays |= {f"epoch.held.{k}": a for k, a in enumerate(loop.books.arrays())}
     remembered, more = _callbacks(loop.callbacks.all)
     meta = {"format": FORMAT, "position": json.dumps(loop.position()), "optimizer": type(optimizer).__name__,
             "t": str(optimizer.t), "counters": json.dumps(optimizer.counters()),
@@ -86,7 +88,8 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
         raise CheckpointError(
             f"{who}: expected a checkpoint at the end of an epoch, or of this version; "
             "got one that keeps other numbers of its metrics.")
-    loop.rows = [tuple(map(float, row)) for row in arrays["epoch.rows"]]
+    held = loop.books.arrays()  # a file of an epoch's end has none to keep
+    loop.books.load(arrays["epoch.rows"], [arrays.get(f"epoch.held.{k}", a) for k, a in enumerate(held)])
     for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
         if remembered["type"] == type(c).__name__:
             getattr(c, "load_state", _forget)({**remembered["state"], **_part(arrays, f"callback.{k}.")})

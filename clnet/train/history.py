@@ -18,6 +18,7 @@ class History(Shown):
     """`frame` is a pandas DataFrame with a row per epoch (epoch, loss, metrics, val_…, lr, seconds, samples/s).
 
     steps         the loss of every step
+    matrices      of metrics that are no number, as confusion_matrix and val_confusion_matrix, those of the last epoch
     interrupted   whether Ctrl-C, or Stop within an epoch, ended the run; `stopped` says why a callback or button did
     compiled      [s] spent on recording, planning and compiling; `seconds` and `samples/s` are of the steps alone
     transfers     bytes and copies between host and device, None on the NumPy engine
@@ -26,6 +27,7 @@ class History(Shown):
     def __init__(self) -> None:
         self.rows: list[dict[str, float]] = []
         self.steps: list[float] = []
+        self.matrices: dict[str, Any] = {}
         self.interrupted = False
         self.stopped = ""
         self.compiled = 0.0

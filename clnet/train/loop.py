@@ -33,8 +33,8 @@ SHOW_EVERY = 0.25  # [s] between two looks at the losses while somebody watches
 
 
 class Loop:
-    """Position (`epoch`, `batch`: how many whole ones are behind), the rows (samples, loss, metrics) of the running
-    epoch, the steps not read yet.
+    """Position (`epoch`, `batch`: how many whole ones are behind), the books of the running epoch, the steps not read
+    yet.
 
     Between two reads everything a step changes is also kept as it was at the last read, with the batches since: when a
     number turns out not to be finite, the run goes back there and forward again to the last step that was.
@@ -48,7 +48,7 @@ class Loop:
         self.epochs, self.samples = epochs, batches.data.total
         self.watched, self.on_nan = watched, on_nan
         self.epoch = self.batch = 0
-        self.rows: list[tuple[float, ...]] = []
+        self.books = trainer.steps.books()
         self.window: list[Batch] = []
         self.callbacks = Callbacks(callbacks, trainer)
         self.snapshot: Snapshot | None = None
@@ -103,19 +103,19 @@ class Loop:
         self.counters = self.optimizer.counters()
 
     def _run_epoch(self) -> None:
-        done = sum(row[0] for row in self.rows)
+        done = self.books.samples
         self.pace.begin()
         self._looked = time.perf_counter()
         for batch in self.batches.epoch(self.epoch, self.batch):
             self.step(batch)
             if self.steps.meter.full or self.steps.search is not None or self._due():
                 self.read()
-                samples = sum(row[0] for row in self.rows)
+                samples = self.books.samples
                 self.pace.rate(samples - done)
                 self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": samples})
             self.callbacks.batch_end()
         self.read()
-        self._close(*self.pace.close(sum(row[0] for row in self.rows) - done))
+        self._close(*self.pace.close(self.books.samples - done))
 
     def _due(self) -> bool:
         return self.watched and time.perf_counter() - self._looked > SHOW_EVERY
@@ -189,37 +189,38 @@ class Loop:
     def _keep(self, found: np.ndarray[Any, Any]) -> None:
         """Puts the losses of the steps in the window into the books; the window and the table start anew."""
         self.optimizer.t -= self.steps.left_out(found)
-        for (_, y), row in zip(self.window, found, strict=True):
-            self.rows.append((float(self.batches.data.weight(y)), *map(float, row)))
-            self.trainer.history.steps.append(float(row[0]))
+        self.books.keep(self.steps.meter, found, [self.batches.data.weight(y) for _, y in self.window])
+        self.trainer.history.steps += [float(row[0]) for row in found]
         self.window = []
-        self.steps.meter.clear()
 
     def means(self) -> dict[str, float]:
-        """Of the running epoch, every sample counting once."""
-        numbers: dict[str, float] = self.steps.numbers(self.rows)
-        return numbers
+        """Of the running epoch, every sample counting once; NaN for what is known at its end."""
+        return self.books.numbers(whole=False)[0]
 
     def _close(self, seconds: float, rate: float) -> None:
         """The end of an epoch: validation, its row of the history, callbacks."""
-        logs = {"epoch": self.epoch + 1, **self.means()}
+        numbers, matrices = self.books.numbers()
+        logs = {"epoch": self.epoch + 1, **numbers}
         if self.validation is not None:
-            logs |= {f"val_{k}": v for k, v in self._validated(self.validation).items()}
+            numbers, others = self._validated(self.validation)
+            logs |= {f"val_{k}": v for k, v in numbers.items()}
+            matrices |= {f"val_{k}": v for k, v in others.items()}
         optimizer = self.optimizer
-        if self.steps.scaling is not None and self.rows:
-            logs |= dict(zip(("loss_scale", "skipped"), self.rows[-1][-2:], strict=True))
+        if self.steps.scaling is not None and self.books.rows:
+            logs |= dict(zip(("loss_scale", "skipped"), self.books.rows[-1][-2:], strict=True))
         logs |= {"lr": float(optimizer.rate(max(optimizer.t, 1))), "seconds": seconds, "samples/s": rate}
         if (search := self.steps.search) is not None:
             logs |= search.spent()
         with self.interrupts.hold():
             self.trainer.history.rows.append(logs)
-            self.epoch, self.batch, self.rows = self.epoch + 1, 0, []
+            self.trainer.history.matrices = matrices
+            self.epoch, self.batch, self.books = self.epoch + 1, 0, self.steps.books()
             optimizer.end_epoch(logs)
             if why := optimizer.converged() if search is None else search.converged():
                 self.trainer.stop(why)
         self.callbacks.call("on_epoch_end", logs)
 
-    def _validated(self, data: Samples) -> dict[str, float]:
+    def _validated(self, data: Samples) -> tuple[dict[str, float], dict[str, Any]]:
         return self.trainer.measure(data, "validation", tokens=self.batches.tokens)
 
     # --- NaN and infinity

@@ -1,12 +1,9 @@
-"""The recorded pieces of training: the step, the evaluation, the table of losses on the device,
-the copy to fall back to.
-"""
+"""The recorded pieces of training: the step, the evaluation, the copy to fall back to."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,59 +18,17 @@ from ..core.tensor import Tensor, as_tensor
 from ..engine.record import Recorded
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
+from ..losses.ignored import counted, scored
 from ..losses.reading import named
 from ..model.files import layers
 from ..optimizers.base import Optimizer, assign
 from ..optimizers.closure import ClosureOptimizer, Search
-from .ignored import counted, scored
-from .metrics import Metric, average
+from .meter import Books, Gathered, Meter
+from .metrics import Bound
 from .scaling import LEAST, LossScale
 from .weighing import Weighing
 
 DRAWS = 4096  # random numbers' counters go on by this from step to step, where a step draws the same several times
-ROWS = 64  # steps whose loss and metrics wait on the device
-
-
-class Meter:
-    """A table on the device: a row of numbers per step, read to the host together; `filled` of its `rows` are in use.
-    """
-
-    def __init__(self, columns: int, rows: int = ROWS) -> None:
-        self.table = Variable(np.zeros((rows, columns), np.float32), "meter")
-        self.rows, self.filled = rows, 0
-
-    def write(self, values: Sequence[Tensor | float], row: Tensor) -> None:
-        """Records: table[row] ← values (scalars); row is a float32 scalar of the step's arguments."""
-        here = F.equal(F.arange(n=self.rows, dtype="float32").reshape(-1, 1), row)
-        column, table = F.arange(n=len(values), dtype="int32"), self.table.tensor
-        for k, value in enumerate(values):  # element by element of the table, so that all of it is one launch
-            cell = F.bit_and(here, F.equal(column, k))
-            table = F.where(cell, as_tensor(value).astype("float32").reshape(()), table)
-        self.table.assign(table)
-
-    def read(self) -> np.ndarray[Any, Any]:
-        """The filled rows as float64. Waits for the steps that fill them."""
-        if not self.filled:
-            return np.zeros((0, self.table.shape[1]))
-        return np.asarray(self.table.numpy(), np.float64)[: self.filled]
-
-    @property
-    def full(self) -> bool:
-        return self.filled == self.rows
-
-    def advance(self) -> None:
-        """A step that writes the next row is on its way."""
-        self.filled += 1
-
-    def clear(self) -> None:
-        """All rows may be written again."""
-        self.filled = 0
-
-    def drain(self) -> np.ndarray[Any, Any]:
-        """The filled rows, which may be written again from now on."""
-        found = self.read()
-        self.clear()
-        return found
 
 
 @contextlib.contextmanager
@@ -96,15 +51,16 @@ class Formulas:
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
                  precision: str | None, scaling: LossScale | None, ignore: int | None,
-                 weighing: Weighing) -> None:
+                 weighing: Weighing, room: int) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
         self.precision, self.scaling, self.ignore, self.weighing = precision, scaling, ignore, weighing
-        self.names = ["loss", *metrics]
-        mine = [f"{name}.{k}" for name, m in metrics.items() for k in range(m.width)]
-        self.columns = ["loss", *mine, *(("loss_scale", "skipped") if scaling else ())]
-        self.meter, self.tested = Meter(len(self.columns)), Meter(1 + len(mine))
+        self.gathered = Gathered(metrics, room)
+        self.names = ["loss", *(c for m in metrics.values() for c in m.columns)]
+        mine = ["loss", *self.gathered.columns]
+        self.columns = [*mine, *(("loss_scale", "skipped") if scaling else ())]
+        self.meter, self.tested = self.gathered.meter(len(self.columns)), self.gathered.meter(len(mine))
 
     def recording(self) -> Any:
         """The block in which the model and its gradient are recorded."""
@@ -131,8 +87,7 @@ class Formulas:
             if finite is not None and v.tensor is not old:
                 value, v._tensor = v.tensor, old
                 assign(v, value, finite)
-        values = self._values(loss, output, y)
-        self.meter.write([*values, scaling.scale, scaling.skipped] if scaling else values, h[h.size - 1])
+        self.note(self.meter, loss, output, y, h[h.size - 1], (scaling.scale, scaling.skipped) if scaling else ())
         return ()
 
     def _buffers(self) -> list[Variable]:
@@ -144,13 +99,13 @@ class Formulas:
             output = wide(self.model(*inputs))
             with autocast(None):
                 loss = scored(self.loss, output, y, counted(self.loss, y, self.ignore))
-                self.tested.write(self._values(loss, output, y), row)
+                self.note(self.tested, loss, output, y, row)
         return ()
 
-    def _values(self, loss: Tensor, output: Any, y: Tensor) -> list[Any]:
-        """What a step leaves in a row of its meter."""
-        counts = counted(self.loss, y, self.ignore)
-        return [loss, *(v for m in self.metrics.values() for v in m.columns(output, y, self.loss, counts))]
+    def note(self, meter: Meter, loss: Tensor, output: Any, y: Tensor, row: Tensor, more: Sequence[Any] = ()) -> None:
+        """Records what a step leaves in a row of its meter, with `more` scalars at the end."""
+        values, arrays = self.gathered.of(output, y, self.loss, counted(self.loss, y, self.ignore))
+        meter.write([loss, *values, *more], row, arrays)
 
     def forward(self, *inputs: Any) -> Any:
         with no_tape(), mode(self.model, False), self.recording():
@@ -178,14 +133,14 @@ class BatchLoss:
         *inputs, y = batch
         f = self.formulas
         output, loss = self._once(inputs, y, first)
-        f.meter.write(f._values(loss, output, y), row)
+        f.note(f.meter, loss, output, y, row)
         return loss
 
     def residuals(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
         *inputs, y = batch
         f = self.formulas
         output, loss = self._once(inputs, y, first)
-        f.meter.write(f._values(loss, output, y), row)
+        f.note(f.meter, loss, output, y, row)
         found = getattr(f.loss, "residuals", None)
         more = any("aux_loss" in vars(layer) for layer in layers(f.model).values())
         if found is None or f.ignore is not None or f.weighing or more:
@@ -221,18 +176,18 @@ class Steps:
     They refer to `formulas`, never back to this: a cycle would hold the model's memory until Python looks for cycles.
     """
 
-    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Metric], optimizer: Optimizer,
+    def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
                  precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None,
-                 weighing: Weighing = Weighing()) -> None:
+                 weighing: Weighing = Weighing(), room: int = 0) -> None:
         if scaling is not None and isinstance(optimizer, ClosureOptimizer):
             raise ConfigError(
                 f'Trainer(precision="fp16"): expected no {type(optimizer).__name__}, which compares losses that a '
                 'loss scale would move; take precision="bf16", or none.')
-        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing)
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing, room)
         self.weighing = weighing
         self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
-        self.meter, self.tested = formulas.meter, formulas.tested
+        self.meter, self.tested, self.room = formulas.meter, formulas.tested, room
         self.skipped = 0  # steps that were, as of the last read
         self._hypers: list[Any] = []  # of the steps since then
         self.train = Recorded(formulas.train, "training step")
@@ -247,16 +202,14 @@ class Steps:
             self._search = Search(self.optimizer, BatchLoss(self.formulas), Recorded)
         return self._search
 
-    def numbers(self, rows: Sequence[Sequence[float]] | np.ndarray[Any, Any]) -> dict[str, float]:
-        """Loss and metrics of steps: a row is the number of samples and what its meter read."""
-        table = np.asarray(rows, np.float64).reshape(len(rows), -1)
-        if not len(table):
-            return dict.fromkeys(self.names, math.nan)
-        samples, at, found = table[:, 0], 2, {"loss": average(table[:, 0], table[:, 1:2])}
-        for name, m in self.metrics.items():
-            found[name] = m.finish(samples, table[:, at : at + m.width])
-            at += m.width
-        return found
+    def books(self) -> Books:
+        """What an epoch or an evaluation gathers, with nothing in it."""
+        return Books(self.formulas.gathered)
+
+    def holds(self, metrics: dict[str, Bound], room: int) -> bool:
+        """Whether these metrics of batches of up to `room` samples are what is recorded."""
+        gathered = self.formulas.gathered
+        return metrics == self.metrics and (room <= gathered.room or not gathered.keeps)
 
     # --- what changes from step to step
     def arguments(self, t: int, row: int) -> np.ndarray[Any, Any]:

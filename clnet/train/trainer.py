@@ -41,6 +41,8 @@ from .sequences import Sequences
 from .step import Steps
 from .weighing import Weighing, weighing_of
 
+BATCH = 256  # samples that are looked at together where nothing is learnt
+
 
 def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that runs on the device that its trainer's model was told to `use`."""
@@ -60,8 +62,9 @@ class Trainer:
                 maybe with an attribute `reads`
     optimizer   an Optimizer, or its name ("adam")
     metrics     "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no,
-                label_accuracy of several, rmse and r2 of numbers); or names from `METRICS` and functions
-                (output, target) -> scalar tensor; computed on the device
+                label_accuracy of several, rmse and r2 of numbers); or names from clnet.metrics ("f1", "roc_auc",
+                "top_3"), its objects, F1(average="macro"), and functions (output, target) -> scalar tensor; computed
+                on the device, of all samples whatever the batches are
     precision   "bf16", "fp16": mixed precision by the rules of clnet.autocast, with float32 weights, gradients and
                 optimizer state; "fp32", "tf32", "fp32x3": the arithmetic of products; None: what clnet.precision and
                 clnet.autocast say at the first step
@@ -148,9 +151,10 @@ class Trainer:
             epochs, data, validation = 1, data.take(first), validation and validation.take(first)
             batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
         self.weighing = weighing_of(data, class_weight, self.loss)
-        self._prepare(data, finite=on_nan == "stop")
+        room = max(len(part) for part in batches.cuts())
+        self._prepare(data, finite=on_nan == "stop", room=room)
         if validation is not None:
-            self._prepare(validation, "validation")
+            self._prepare(validation, "validation", room=min(len(validation), BATCH))
         self._attach()
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
@@ -161,10 +165,10 @@ class Trainer:
         self.loop.run()
         return self.history
 
-    def evaluate(self, *arguments: Any, **named: Any) -> dict[str, float]:
+    def evaluate(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """evaluate(x, y, batch_size=256) or evaluate(data, ...): loss and metrics in evaluation mode,
         every sample counting once,
-        or every step where targets are one per step of Sequences.
+        or every step where targets are one per step of Sequences. They are numbers; a confusion_matrix is a matrix.
 
         Data is checked as that of `fit`, tokens= is its.
         """
@@ -173,15 +177,17 @@ class Trainer:
         return self._evaluate(**{**chosen, "data": joined(x, y)})
 
     @at_home
-    def _evaluate(self, data: Samples, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
+    def _evaluate(self, data: Samples, batch_size: int = BATCH, tokens: int | None = None) -> dict[str, Any]:
         data = data.prepared_by(self.preparation)
-        self._prepare(data, "evaluate")
-        return self.measure(data, "evaluate", batch_size, tokens)
+        self._prepare(data, "evaluate", room=len(_in_order(data, batch_size, tokens).cuts()[0]))
+        numbers, others = self.measure(data, "evaluate", batch_size, tokens)
+        return numbers | others
 
-    def measure(self, data: Samples, who: str, batch_size: int = 256, tokens: int | None = None) -> dict[str, float]:
-        """As `evaluate`, of data that was checked."""
+    def measure(self, data: Samples, who: str, batch_size: int = BATCH,
+                tokens: int | None = None) -> tuple[dict[str, float], dict[str, Any]]:
+        """As `evaluate`, of data that was checked: (numbers, metrics that are none)."""
         data = data.evenly()
-        meter, rows, weights = self.steps.tested, [], []
+        meter, books, weights = self.steps.tested, self.steps.books(), list[float]()
         meter.clear()
         batches = _in_order(data, batch_size, tokens)
         if isinstance(data, Sequences):
@@ -191,12 +197,13 @@ class Trainer:
             meter.advance()
             weights.append(data.weight(y))
             if meter.full:
-                rows.append(meter.drain())
-        table = np.concatenate([*rows, meter.drain()])
-        found = self.steps.numbers(np.column_stack([weights, table]))
-        if math.isnan(found["loss"]):
+                books.keep(meter, meter.read(), weights)
+                weights = []
+        books.keep(meter, meter.read(), weights)
+        numbers, others = books.numbers()
+        if math.isnan(numbers["loss"]):
             self._explain(data, who)
-        return found
+        return numbers, others
 
     def _explain(self, data: Samples, who: str) -> None:
         """Why a loss is NaN, where the data says it. Raises DataError where the loss cannot read what the model gives.
@@ -327,18 +334,19 @@ class Trainer:
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
-                               self.loss_scale, self.steps.ignore, self.weighing)
+                               self.loss_scale, self.steps.ignore, self.weighing, self.steps.room)
 
-    def _prepare(self, data: Samples, who: str = "", finite: bool = True) -> None:
+    def _prepare(self, data: Samples, who: str = "", finite: bool = True, room: int = 0) -> None:
         """Builds the model, tries shapes and labels of all data without running anything,
-        and takes the metrics that fit.
+        and takes the metrics that fit, with room for batches of so many samples.
         """
         outputs, labels = check(self.model, self.loss, data, who, finite)
         target = Spec(labels.shape, dtype_name(labels.dtype))
         metrics = bound(self.metrics, self.loss, outputs, target, data.ignore is not None)
-        if (metrics, data.ignore, self.weighing) != (self.steps.metrics, self.steps.ignore, self.steps.weighing):
+        steps = self.steps
+        if not steps.holds(metrics, room) or (data.ignore, self.weighing) != (steps.ignore, steps.weighing):
             self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale,
-                               data.ignore, self.weighing)
+                               data.ignore, self.weighing, max(room, steps.room))
 
 
 def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:

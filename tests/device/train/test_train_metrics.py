@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, r2_score, root_mean_squared_error
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from clnet import init
 from clnet.errors import ConfigError, DataError, NonFiniteError
@@ -131,6 +138,19 @@ def test_functions_are_metrics_too(engine: Any) -> None:
         assert list(trainer(MSELoss(), 1, metrics="bias").evaluate((X, YES))) == ["loss", "bias"]
     finally:
         del METRICS["bias"]
+
+
+def test_numbers_of_classes_are_scikit_learns_over_batches_of_any_size(engine: Any) -> None:
+    """Counts are summed on the device and scores kept there; the last batch is short and some labels do not count."""
+    y = CLASS.copy()
+    y[:9] = -100
+    made = trainer(CrossEntropyLoss(), 3, metrics=["f1", "roc_auc", "confusion_matrix"])
+    p = made.predict_proba(X)[9:].astype(np.float64)
+    found = made.evaluate((X, y), batch_size=24)
+    assert found["f1"] == pytest.approx(f1_score(CLASS[9:], p.argmax(1), average="macro"), abs=1e-6)
+    auc = roc_auc_score(CLASS[9:], p / p.sum(1, keepdims=True), multi_class="ovr")
+    assert found["roc_auc"] == pytest.approx(auc, abs=1e-6)
+    assert np.array_equal(found["confusion_matrix"], confusion_matrix(CLASS[9:], p.argmax(1)))
 
 
 OUTSIDE = [(BCELoss(), 1, YES,

@@ -22,9 +22,9 @@ from clnet.errors import UnknownNameError
 from clnet.layers import Dense
 
 MODULES = ["clnet", "clnet.ops", "clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.optimizers.schedules",
-           "clnet.train", "clnet.train.data", "clnet.train.callbacks", "clnet.train.metrics", "clnet.engine",
-           "clnet.engine.device.devices", "clnet.engine.explain", "clnet.errors", "clnet.init", "clnet.facade",
-           "clnet.workbench", "clnet.config", "clnet.model", "clnet.model.files"]
+           "clnet.train", "clnet.train.data", "clnet.train.callbacks", "clnet.train.metrics", "clnet.metrics",
+           "clnet.engine", "clnet.engine.device.devices", "clnet.engine.explain", "clnet.errors", "clnet.init",
+           "clnet.facade", "clnet.workbench", "clnet.config", "clnet.model", "clnet.model.files"]
 
 
 @pytest.mark.parametrize("module", MODULES)

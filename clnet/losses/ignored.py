@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops as F
 from ..core.spec import is_float
 from ..core.tensor import Tensor
-from ..losses.base import Loss
+from .base import Loss
 
 
 def counted(loss: Callable[..., Any], y: Tensor, ignore: int | None) -> Tensor | None:
@@ -36,8 +36,13 @@ def scored(loss: Callable[..., Any], output: Any, y: Tensor, counts: Tensor | No
 
 
 def mean(values: Tensor, counts: Tensor | None) -> Tensor:
-    """mean of the values (N, T, …) of steps that count; of all where counts is None."""
+    """mean of the values (N, T, …) of steps that count; of all where counts is None.
+
+    counts  bool, or numbers: weights w of Σ w v / Σ w
+    """
     if counts is None:
         return F.mean(values)
+    if counts.dtype != "bool":
+        return F.sum(beside(counts, values) * values) / (F.sum(counts) * (values.size / counts.size))
     share = F.sum(counts.astype("float32")) * (values.size / counts.size)
     return F.sum(F.where(beside(counts, values), values, 0.0)) / F.maximum(share, 1.0)
