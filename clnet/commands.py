@@ -18,7 +18,8 @@ from .workbench.bench import suites
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
 DATA = ("digits",)
-OWN = "own arrays: `clnet.Trainer(model, loss, optimizer).fit(x, y)` in Python or a notebook"
+OWN = "arrays: `clnet.Trainer(model, loss, optimizer).fit(x, y)` in Python or a notebook"
+MODEL_FILES = (".json", ".safetensors")
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
@@ -50,11 +51,14 @@ def _shape(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def _data(text: str) -> str:
-    if text not in DATA:
+def _data(text: str) -> str | Path:
+    if text in DATA:
+        return text
+    if not Path(text).exists():
         raise argparse.ArgumentTypeError(
-            f"expected {' or '.join(DATA)}, which comes with clnet; got {text!r}{ending(text, DATA)} For {OWN}")
-    return text
+            f"expected {' or '.join(DATA)}, which comes with clnet, a model's file, a table or a folder of pictures; "
+            f"got {text!r}, which is not there{ending(text, DATA)} For {OWN}")
+    return Path(text)
 
 
 def _suite(text: str) -> str:
@@ -71,6 +75,16 @@ def _whole(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"expected a whole number, {limit}; got {text}")
         return int(digits)
     return whole
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"expected a share of at least 0 and below 1; got {text}")
+    return value
 
 
 def _above_zero(text: str) -> float:
@@ -112,10 +126,34 @@ def _train(args: Namespace) -> int:
     from .workbench import train_command
 
     train_command.check(args.save, args.plot)
-    _use(args.device)
     settings = {"epochs": args.epochs, "lr": args.lr, "batch_size": args.batch_size, "seed": args.seed,
                 "precision": args.precision}
-    return train_command.main(args.model, args.save, args.plot, settings)
+    asked = _own(args, {n: v for n, v in settings.items() if v is not None})
+    _use(args.device)
+    if asked is not None:
+        return train_command.own(asked, args.save, args.plot)
+    return train_command.main(args.model or MODELS[0], args.save, args.plot, settings)
+
+
+def _own(args: Namespace, settings: dict[str, Any]) -> Any:
+    """What to train on data of one's own; None: the digits."""
+    from .workbench.train_own import Asked
+
+    what = args.data
+    model = what if isinstance(what, Path) and what.suffix in MODEL_FILES else None
+    if model is not None and args.model:
+        raise ConfigError(f"train: expected {model.name} or --model {args.model}; got both.")
+    given = args.own or (what if isinstance(what, Path) and model is None else None)
+    if given is None and model is not None:
+        raise ConfigError(f"train: expected --data, a table or a folder of pictures, with {model.name}; got none.")
+    more = {"target": args.target, "task": args.task, "size": args.size, "validation": args.validation}
+    more = {n: v for n, v in more.items() if v is not None}
+    if given is None:
+        if more:
+            raise ConfigError(
+                f"train: expected --data with --{next(iter(more))}; got the digits, which have all of it.")
+        return None
+    return Asked(given, model or args.model, **more, **settings)
 
 
 def _status(args: Namespace) -> int:
@@ -219,11 +257,22 @@ COMMANDS = (
         option("--test", action="store_true", help="run the self-test on every device"),
     )),
     Command("train", "clnet train digits --model cnn --save digits.safetensors",
-            "train a network on built-in data, and keep it", _train, (
-        option("data", nargs="?", type=_data, default="digits", metavar="DATA",
-               help="digits, 1797 images of 8x8 pixels (the default)"),
-        option("--model", choices=MODELS, default="mlp", help="the network (default: mlp)"),
-        option("--epochs", type=_whole(1), metavar="N", help="passes over the data (default: the network's own)"),
+            "train a network on built-in data, a table or a folder of pictures, and keep it", _train, (
+        option("data", nargs="?", type=_data, default="digits", metavar="WHAT",
+               help="digits, 1797 images of 8x8 pixels (the default); a table (.csv, .tsv, .parquet, .jsonl) or a "
+                    "folder with pictures in a folder for each class; or a model's .json or .safetensors file, "
+                    "with --data"),
+        option("--data", type=Path, dest="own", metavar="PATH", help="the table or folder of pictures to train on"),
+        option("--target", metavar="COLUMN", help="of a table: the column to predict"),
+        option("--task", choices=("classes", "regression"),
+               help="what the target is (default: text and few whole numbers are classes, other numbers regression)"),
+        option("--size", type=_shape, metavar="H,W", help="of pictures: what they are brought to (default: their own)"),
+        option("--validation", type=_share, metavar="SHARE",
+               help="of the samples that are held out; 0: none (default: 0.2, class by class)"),
+        option("--model", choices=MODELS,
+               help="the network (default: mlp, of pictures cnn); of one's own data mlp or cnn"),
+        option("--epochs", type=_whole(1), metavar="N",
+               help="passes over the data (default: the network's own, 20 for one's own data)"),
         option("--lr", type=_above_zero, metavar="RATE",
                help="learning rate at first; a cosine takes it to 0 (default: the network's own)"),
         option("--batch-size", type=_whole(1), metavar="N", help="samples a step (default: 64)"),
@@ -235,7 +284,8 @@ COMMANDS = (
                help="write the model there, also when interrupted; `clnet.load` reads it"),
         option("--plot", type=Path, metavar="FILE", help="draw loss and accuracy by epoch there (.png, .svg, .pdf)"),
         DEVICE,
-    ), f"For {OWN}."),
+    ), f"One's own data: `clnet train houses.csv --target price`, `clnet train model.json --data houses.csv --target "
+       f"price`. For {OWN}."),
     Command("status", "clnet status --only Dense",
             "run every op, layer, loss and optimizer "
             "(forward, backward, update, residency, parity, determinism) and write the tables", _status, (

@@ -1,4 +1,4 @@
-"""`clnet train`: an example network on built-in data;
+"""`clnet train`: an example network on built-in data, or a network on data of one's own;
 what it reached in a sentence, the model and its curves in files.
 """
 
@@ -12,7 +12,8 @@ from ..errors import ConfigError
 from ..show import count, duration, plural
 from ..train.callbacks import Callback
 from ..train.examples import Result, train_digits
-from . import terminal
+from ..train.history import History
+from . import terminal, train_own
 
 PLOTS = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
@@ -26,7 +27,7 @@ class Saving(Callback):
 
     def on_train_end(self, trainer: Any) -> None:
         if self.path is not None and trainer.optimizer.t:
-            trainer.model.save(self.path)
+            trainer.save(self.path)
 
 
 def check(save: Path | None, plot: Path | None) -> None:
@@ -48,10 +49,15 @@ def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, A
         print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps
               else "saved: nothing, no step was made")
     if plot is not None:
-        print(f"plot: {plot.absolute()}" if draw(r, plot) else "plot: nothing to draw, no epoch was finished")
+        print(f"plot: {plot.absolute()}" if drawn(r.history, plot) else "plot: nothing to draw, no epoch was finished")
     if r.history.interrupted:
         print("clnet: interrupted", file=sys.stderr)
     return INTERRUPTED if r.history.interrupted else 0
+
+
+def own(asked: train_own.Asked, save: Path | None, plot: Path | None) -> int:
+    """Trains on data of one's own; says what was inferred and reached. Exit status."""
+    return train_own.main(asked, save, [Saving(save)], drawn, plot)
 
 
 def sentence(r: Result, precision: str | None = None) -> str:
@@ -67,12 +73,12 @@ def sentence(r: Result, precision: str | None = None) -> str:
             f"{duration(r.seconds)} in all{speed}")
 
 
-def draw(r: Result, path: Path) -> bool:
+def drawn(history: History, path: Path) -> bool:
     """The history's plot in a file; False where there is no epoch to draw."""
-    if not r.history.rows:
+    if not history.rows:
         return False
     import matplotlib
 
     matplotlib.use("agg")  # no window, no display needed
-    r.history.plot().savefig(path)
+    history.plot().savefig(path)
     return True
