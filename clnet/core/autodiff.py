@@ -18,7 +18,8 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
     """dy/dw for each w: reverse-mode differentiation of the recorded graph from y.
 
     y     tensor; a scalar unless `g`, the cotangent of y (same shape), is given
-    wrt   tensors (any nodes, not only leaves)
+    wrt   tensors (any nodes, not only leaves); a variable whose update
+          ran since y was recorded is what it was
     Returns one tensor per w, zeros where y does not depend on it (None with allow_unused).
     Raises ShapeError when y is not a scalar and no g is given.
     """
@@ -27,7 +28,8 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
         raise ShapeError(f"gradients: expected a scalar y; got shape {y.shape}; sum it, or pass its cotangent g.")
     if g is not None and as_tensor(g).shape != y.shape:
         raise ShapeError(f"gradients: expected g of shape {y.shape}; got {as_tensor(g).shape}.")
-    stops = {id(t) for t in targets}
+    before = [t.was and t.was() for t in targets]
+    stops = {id(t) for t in (*targets, *before) if t is not None}
     order = walk([y], stop=lambda t: id(t) in stops)
     needed = _depends(order, stops)
     cotangents: dict[int, list[Tensor]] = {id(y): [as_tensor(g) if g is not None else constant(1, y.dtype, y.shape)]}
@@ -41,7 +43,10 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
                 result[id(t)] = cast(total, t.dtype)
             elif t.op is not None:
                 _push(t, total, needed, cotangents)
-    return [result.get(id(t)) if allow_unused else result.get(id(t), constant(0, t.dtype, t.shape)) for t in targets]
+    found = [_accumulate(pieces) if (pieces := [result[id(n)] for n in (t, was) if n is not None and id(n) in result])
+             else None for t, was in zip(targets, before, strict=True)]
+    return [constant(0, t.dtype, t.shape) if p is None and not allow_unused else p
+            for t, p in zip(targets, found, strict=True)]
 
 
 def _depends(order: list[Tensor], stops: set[int]) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -45,7 +46,7 @@ _ages = itertools.count()
 class Tensor(Operators):
     """A node of the recorded graph. Leaves hold a host array, storage on an engine, or (placeholders) neither."""
 
-    __slots__ = ("__weakref__", "age", "attrs", "home", "inputs", "name", "op", "spec", "storage", "value")
+    __slots__ = ("__weakref__", "age", "attrs", "home", "inputs", "name", "op", "spec", "storage", "value", "was")
     spec: Spec
 
     def __init__(self, op: Op | None, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec,
@@ -54,6 +55,7 @@ class Tensor(Operators):
         self.value, self.storage, self.name = value, storage, name
         self.age = next(_ages)
         self.home: Engine | None = None  # the engine that is to compute it; None: the one in use
+        self.was: weakref.ref[Tensor] | None = None  # of a variable's leaf, the node that its value came from
 
     @property
     def tensor(self) -> Tensor:

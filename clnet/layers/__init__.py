@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for editors and mypy; at run time the table below
     from .boltzmann import RBM
     from .capsule import Capsule, DigitCapsule, PrimaryCapsule
     from .checkpoint import Checkpoint
+    from .continuum import ContinuumMemory
     from .convlstm import ConvLSTM2d
     from .convolution import (
         Conv1d,
@@ -84,6 +85,7 @@ __all__ = _offer(__name__, {
     "boltzmann": "RBM",
     "capsule": "Capsule DigitCapsule PrimaryCapsule",
     "checkpoint": "Checkpoint",
+    "continuum": "ContinuumMemory",
     "convlstm": "ConvLSTM2d",
     "convolution": "Conv1d Conv2d Conv3d ConvTranspose2d DeformConv2d DepthwiseSeparableConv2d DilatedConv2d "
                    "SeparableConv2d",

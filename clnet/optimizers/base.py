@@ -48,6 +48,9 @@ def assign(variable: Variable, value: TensorLike, finite: Tensor | None) -> None
                     else F.where(finite, as_tensor(value, variable.dtype).astype(variable.dtype), variable.tensor))
 
 
+SUM = "sum_of_gradients"  # what is kept of parameters that do not move in every step
+
+
 class Scalars(dict[str, Any]):
     """The step's scalars by attribute: device values in a recorded step, so that they are arguments and never source.
 
@@ -94,6 +97,7 @@ class Optimizer(Configured):
         self.sections: list[Section] = []
         self.frozen: list[Parameter] = []
         self._numbers = [-1]  # of the groups that have parameters; -1: those in none
+        self._beats = [(0, 1)]  # which of these, and every how many steps they move: a rate each
 
     def fixed(self, name: str) -> bool:
         """Once it has parameters, its state and its formula stay;
@@ -153,29 +157,29 @@ class Optimizer(Configured):
                 set_free(p)
                 self.frozen.append(p)
             else:
-                parts.setdefault((p.dtype, group, self.kind(p)), []).append(p)
+                parts.setdefault((p.dtype, group, p.every, self.kind(p)), []).append(p)
         if not parts:
             raise ConfigError(
                 f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all "
                 f"{len(self.frozen)}.")
-        self._numbers = list(dict.fromkeys(group for _, group, _ in parts))
+        self._numbers = list(dict.fromkeys(group for _, group, _, _ in parts))
+        self._beats = list(dict.fromkeys((self._numbers.index(group), every) for _, group, every, _ in parts))
         self.restart()
-        self.sections = [self._section(held, self._numbers.index(group), group, kind)
-                         for (_, group, kind), held in parts.items()]
+        self.sections = [self._section(held, group, every, kind) for (_, group, every, kind), held in parts.items()]
 
-    def _section(self, params: list[Parameter], rate: int, group: int, kind: Hashable) -> Section:
+    def _section(self, params: list[Parameter], group: int, every: int, kind: Hashable) -> Section:
         arena = Arena(params)
         narrow = arena.dtype in ("float16", "bfloat16")
         w = np.asarray(arena.flat.numpy(), np.float64)
         memory = {}
-        for n in self.slots():
-            value = self.start(n, w)
+        for n in (*self.slots(), *((SUM,) if every > 1 else ())):
+            value = self.start(n, w) if n != SUM else np.zeros(w.shape)
             value = value if value.dtype != np.float64 else value.astype("float32" if narrow else np_dtype(arena.dtype))
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
-        return Section(arena, arena.params, memory, rate, getattr(self, "weight_decay", 0.0) if own is None else own,
-                       kind)
+        return Section(arena, arena.params, memory, self._beats.index((self._numbers.index(group), every)),
+                       getattr(self, "weight_decay", 0.0) if own is None else own, kind, every)
 
     @property
     def arenas(self) -> list[Arena]:
@@ -191,9 +195,21 @@ class Optimizer(Configured):
         return [p for s in self.sections for p in s.params]
 
     def hyper(self, t: int) -> np.ndarray[Any, Any]:
-        """The scalars of step t as one float32 vector: what a recorded step is fed."""
-        rates = [self.pace(self.rate(t, k), t) for k in range(len(self._numbers))]
-        return np.array([*rates, *self.scalars(t).values()], np.float32)
+        """The scalars of step t as one float32 vector: what a recorded step is fed. Of parameters that move in every
+        n-th step, whether they do, and the scalars by how often they did.
+        """
+        numbers = [self.pace(self.rate(t, k), max(1, t // n)) for k, n in self._beats]
+        for n in self._spans():
+            numbers += [*((float(t % n == 0),) if n > 1 else ()), *self.scalars(max(1, t // n)).values()]
+        return np.array(numbers, np.float32)
+
+    def _spans(self) -> dict[int, int]:
+        """Every how many steps parameters move, and where the scalars of those begin in `hyper`."""
+        found, at = {}, len(self._beats)
+        for _, n in self._beats:
+            if n not in found:
+                found[n], at = at, at + len(self.scalars(1)) + (n > 1)
+        return found
 
     def rate(self, t: int, k: int = 0) -> float:
         """The k-th learning rate in step t (the optimizer's, or a group's), before `pace`."""
@@ -208,19 +224,34 @@ class Optimizer(Configured):
                   they are
         Returns whether all gradients are finite, a bool scalar; None without scaling.
         """
-        h = as_tensor(hyper)
-        more = {n: h[len(self._numbers) + k] for k, n in enumerate(self.scalars(1))}
-        at = 0
-        flat = []
+        h, at, flat = as_tensor(hyper), 0, []
         for section in self.sections:
             flat.append(section.arena.pack(grads[at : at + len(section.params)]))
             at += len(section.params)
         flat, finite = scaling.unscaled(flat) if scaling is not None else (flat, None)
-        for section, g in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), strict=True):
+        spans, (flat, moves) = self._spans(), self._handed(flat, h, finite)
+        for section, g, when in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), moves,
+                                    strict=True):
+            first = spans[section.every] + (section.every > 1)
+            more = {n: h[first + k] for k, n in enumerate(self.scalars(1))}
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
-            w = self.step(section.arena.flat.tensor, g, Memory(section.memory, finite), scalars)
-            assign(section.arena.flat, w, finite)
+            w = self.step(section.arena.flat.tensor, g, Memory(section.memory, when), scalars)
+            assign(section.arena.flat, w, when)
         return finite
+
+    def _handed(self, flat: list[Tensor], h: Tensor,
+                finite: Tensor | None) -> tuple[list[Tensor], list[Tensor | None]]:
+        """The gradients that sections move by, and whether they do: sums over steps in the last of these, else 0."""
+        given, moves, spans = list(flat), [finite] * len(flat), self._spans()
+        for k, section in enumerate(self.sections):
+            if section.every > 1:
+                due, kept = h[spans[section.every]] > 0.5, section.memory[SUM]
+                total = kept.tensor + flat[k].astype(kept.dtype)
+                # A product, not a choice: it is written in place, for it cannot be before the sum is read.
+                assign(kept, total * F.logical_not(due).astype(kept.dtype), finite)
+                given[k] = F.where(due, total, 0.0).astype(flat[k].dtype)
+                moves[k] = due if finite is None else F.bit_and(due, finite)
+        return given, moves
 
     def clip(self, flat: list[Tensor]) -> list[Tensor]:
         """g ← clip(g, ±clip_value), then g · min(1, clip_norm / ‖g‖₂) with the norm over all arenas."""

@@ -327,6 +327,10 @@ class ClosureOptimizer(Optimizer, abstract=True):
         if len(kinds) > 1 or (kinds and kinds[0] not in ("float32", "float64")):
             raise ConfigError(f"{who}: expected parameters of one dtype, float32 or float64; got {', '.join(kinds)}; "
                               'for half precision pass precision="bf16" to the Trainer, which keeps float32 weights.')
+        if slow := [p.path or p.name for p in free if p.every > 1]:
+            raise ConfigError(
+                f"{who}: expected parameters that move in every step, for it searches along all of them; "
+                f"got {', '.join(slow)}, which have paces of their own; take Adam.")
         self.guard(sum(p.size for p in free))
         super().attach(params)
 

@@ -1,4 +1,4 @@
-"""Memories that are read and written, by PyTorch's own attention and cosines."""
+"""Memories that are read and written, by PyTorch's own attention and cosines, and levels one after another."""
 
 from __future__ import annotations
 
@@ -36,4 +36,11 @@ def write(c: Any, x: Any, p: Any) -> Any:
     return memory * (1 - torch.einsum("ns,nm->nsm", w, erase)) + torch.einsum("ns,nm->nsm", w, add)
 
 
-RULES = {"MemoryRead": read, "MemoryWrite": write}
+def continuum(c: Any, x: Any, p: Any) -> Any:
+    (y,) = x
+    for k in range(c.num_levels):
+        y = ACT[c.activation](F.linear(y, p[f"levels.{k}.weight"], p[f"levels.{k}.bias"]))
+    return y
+
+
+RULES = {"ContinuumMemory": continuum, "MemoryRead": read, "MemoryWrite": write}

@@ -15,7 +15,7 @@ from .accesses import in_memory
 from .emit import Emitter, Params
 from .fusion import Fusion, Map, Schedule
 from .index import var
-from .node import Assembly, Leaf, Node, View
+from .node import Assembly, Leaf, Node, Pointwise, View
 from .reads import base_at
 from .sources import Code
 
@@ -166,7 +166,36 @@ class _Mapper:
             return False
         target = next(m for m in self.schedule.graph.nodes if isinstance(m, Leaf) and m.leaf == leaf)
         readers = [c.fusion for c in self.code if c.fusion.position >= home.position and target in c.reads]
-        return all(fusion is home for fusion in readers) and (not readers or self._elementwise(home, target))
+        if not readers:
+            return True
+        return (all(fusion is home for fusion in readers) and self._elementwise(home, target)
+                and self._read_first(home, n, target))
+
+    def _read_first(self, home: Fusion, n: Node, target: Node) -> bool:
+        """Whether all that the fusion takes from the leaf is read before n is written over it. What n itself cannot
+        do without is; the rest (of an accumulator that is emptied where its sum goes elsewhere) a compiler may read
+        later, for it is told that pointers are to different memory (`restrict`).
+        """
+        needs, reads = {target}, {target}
+        for m in self._inside(home):
+            sure = [i in needs for i in m.inputs]
+            chosen = isinstance(m, Pointwise) and m.op.name == "where"
+            if sure and (sure[0] or all(sure[1:]) if chosen else any(sure)):
+                needs.add(m)
+            if m is not n and any(i in reads for i in m.inputs):
+                reads.add(m)
+        return n in needs or not any(m in reads for m in home.stores)
+
+    def _inside(self, fusion: Fusion) -> list[Node]:
+        """What it computes, operands first."""
+        found: set[Node] = set()
+        waiting = list(fusion.stores)
+        while waiting:
+            m = waiting.pop()
+            if m not in found and (m not in self.schedule.stored or self.schedule.home[m] is fusion):
+                found.add(m)
+                waiting += m.inputs
+        return sorted(found, key=lambda m: m.number)
 
     def _elementwise(self, fusion: Fusion, target: Node) -> bool:
         e = Emitter(Params(), in_memory(self.schedule, fusion))

@@ -128,3 +128,20 @@ def test_explain_says_what_it_takes(engine: Any) -> None:
     for wrong in ((step, step), (clnet.Trainer(Dense(out_features=2), "mse", "sgd"),)):
         with pytest.raises(ConfigError, match=said):
             clnet.explain(*wrong)
+
+
+def test_a_sum_that_is_emptied_where_it_goes_elsewhere_is_read_first(engine: Any) -> None:
+    """A compiler may read later what the same launch writes over: 20 elements have a rest behind vectors."""
+    held, taken = Variable(np.zeros(20, np.float32)), Variable(np.zeros(20, np.float32))
+
+    def step(x: Any, due: Any) -> tuple[()]:
+        total = held.tensor + x
+        taken.assign(F.where(due > 0.5, taken.tensor * 0.9 + 0.1 * total, taken.tensor))
+        held.assign(F.where(due > 0.5, 0.0, total))
+        return ()
+
+    run, x = Recorded(step), np.arange(20, dtype=np.float32)
+    for due in (0, 1, 0):
+        run(x, np.float32(due))
+    np.testing.assert_allclose(taken.numpy(), 0.2 * x, rtol=1e-6)
+    np.testing.assert_allclose(held.numpy(), x, rtol=0)

@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+import clnet
 from clnet import init
 from clnet.core.autodiff import gradients
 from clnet.core.tensor import tensor
 from clnet.engine.record import Recorded
 from clnet.errors import ClnetError
-from clnet.layers import RBM, AnomalyDetector, SpatialPooler, SynapticPlasticity, no_tape
+from clnet.layers import RBM, AnomalyDetector, ContinuumMemory, SpatialPooler, SynapticPlasticity, no_tape
+from clnet.model import Sequential
+from clnet.optimizers import LBFGS, Adam, Group, Momentum
+from clnet.train import Trainer
+from clnet.train.callbacks import Checkpoint
+from clnet.workbench.evidence.properties.memory import chain, slopes
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -117,7 +123,51 @@ def test_a_detector_keeps_its_last_scores(engine: Any) -> None:
     assert layer.statistics() == {"mean": 0.5, "std": 0.5, "min": 0.0, "max": 1.0}
 
 
+def levels(optimizer: Any) -> Trainer:
+    """Three levels that move in every fourth, every second and every step."""
+    init.seed(4)
+    memory = ContinuumMemory(3, 3, num_levels=3, update_frequencies=(1, 2, 4), activation=None)
+    return Trainer(Sequential(memory).build((3,)), "mse", optimizer, ())
+
+
+def test_slow_levels_move_by_sums_of_gradients(engine: Any) -> None:
+    """Recorded steps of a Trainer against a loop: a level and its momentum stand still between its steps; the rate of
+    a group is its own. A run that is resumed between two of them goes on to the same bits.
+    """
+    x, y = RNG.normal(size=(6, 3)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
+    values = [v.numpy().astype(np.float64) for v in levels(Momentum()).model.variables().values()]
+    total, speed = [np.zeros_like(v) for v in values], [np.zeros_like(v) for v in values]
+    for step in range(1, 7):
+        error = 2 * (chain(values, x)[-1] - y) / y.size
+        total = [s + g for s, g in zip(total, slopes(values, x, error), strict=True)]
+        for k in range(6):
+            if step % (4, 4, 2, 2, 1, 1)[k] == 0:
+                speed[k] = 0.9 * speed[k] + total[k]
+                values[k], total[k] = values[k] - (0.02 if k < 2 else 0.1) * speed[k], np.zeros_like(total[k])
+    made = levels(Momentum(lr=0.1, momentum=0.9, groups=(Group(names=("*levels.0.*",), lr=0.02),)))
+    made.fit(x, y, epochs=6, batch_size=6, verbose=False)
+    for v, want in zip(made.model.variables().values(), values, strict=True):
+        assert np.abs(v.numpy() - want).max() < 2e-6
+
+
+def test_a_run_resumes_between_two_steps_of_a_slow_level(tmp_path: Any) -> None:
+    with clnet.on("numpy"):
+        x, y = RNG.normal(size=(6, 3)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
+        whole, first, again = (levels(Adam(lr=0.05)) for _ in range(3))
+        whole.fit(x, y, epochs=6, batch_size=6, verbose=False)
+        first.fit(x, y, epochs=3, batch_size=6, verbose=False, callbacks=Checkpoint(tmp_path / "run", every=9, steps=3))
+        again.fit(x, y, epochs=6, batch_size=6, verbose=False, resume=tmp_path / "run")
+        for a, b in zip(whole.model.variables().values(), again.model.variables().values(), strict=True):
+            assert a.numpy().tobytes() == b.numpy().tobytes()
+        with pytest.raises(ClnetError, match=r"LBFGS: expected parameters that move in every step.*levels.0.weight"):
+            levels(LBFGS()).fit(x, y, epochs=1, verbose=False)
+
+
 @pytest.mark.parametrize(("make", "words"), [
+    (lambda: ContinuumMemory(2, 3, num_levels=2, update_frequencies=(1, 2, 3)), "2 numbers above 0"),
+    (lambda: ContinuumMemory(2, 3, level_lrs=(0.1, 0.0, 0.1)), "3 numbers above 0"),
+    (lambda: ContinuumMemory(2, 3).local_update(), "expected gradients; got none"),
+    (lambda: ContinuumMemory(2, 3).consolidate(2.0), "a rate from 0 to 1"),
     (lambda: RBM(3, 2).local_update(), "a call of the layer first"),
     (lambda: RBM(3, 2, cd_rate=-1.0), "cd_rate"),
     (lambda: SynapticPlasticity(3, 2).update(), "a call of the layer first"),

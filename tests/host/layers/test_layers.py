@@ -15,8 +15,9 @@ from clnet.core.state import Parameter, Variable
 from clnet.core.tensor import tensor
 from clnet.engine import on
 from clnet.errors import ConfigError, DataError, ShapeError
-from clnet.layers import Layer
+from clnet.layers import Dense, Layer
 from clnet.model import files
+from clnet.optimizers import Momentum, Optimizer
 from clnet.workbench.evidence import checks, golden
 from clnet.workbench.evidence.layer_checks import round_trip
 from clnet.workbench.evidence.registry import layer_example, load_all, make_layer
@@ -222,3 +223,20 @@ def test_embedding_padding_gets_no_gradient() -> None:
     layer.backward(tensor(np.ones((4, 3), np.float32)))
     g = layer.weight.grad.numpy(checks.oracle())
     assert (g[1] == 0).all() and (g[2] == 2).all()
+
+
+@pytest.mark.parametrize("optimizer", [None, Momentum(lr=0.1, momentum=0.5)])
+def test_a_gradient_is_that_of_the_call_though_its_value_was_read(optimizer: Optimizer | None) -> None:
+    """Reading runs updates that wait; the parameters of the call are still those that backward differentiates by."""
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    with on("numpy"):
+        layer = Dense(3, 3)
+        values = [p.numpy().astype(np.float64) for p in (layer.weight, layer.bias)]
+        speed = [np.zeros_like(v) for v in values]
+        for _ in range(4):
+            layer.backward(layer(x).numpy())
+            layer.update(0.1) if optimizer is None else optimizer.update(layer.parameters())
+            g = x @ values[0].T + values[1]
+            speed = [(0.5 * s if optimizer else 0) + d for s, d in zip(speed, (g.T @ x, g.sum(0)), strict=True)]
+            values = [v - 0.1 * s for v, s in zip(values, speed, strict=True)]
+        assert max(np.abs(p.numpy() - v).max() for p, v in zip((layer.weight, layer.bias), values, strict=True)) < 1e-6
