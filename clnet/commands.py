@@ -257,11 +257,11 @@ COMMANDS = (
         option("--test", action="store_true", help="run the self-test on every device"),
     )),
     Command("train", "clnet train digits --model cnn --save digits.safetensors",
-            "train a network on built-in data, a table or a folder of pictures, and keep it", _train, (
+            "train a network on built-in data, a table, a folder of pictures or a text, and keep it", _train, (
         option("data", nargs="?", type=_data, default="digits", metavar="WHAT",
-               help="digits, 1797 images of 8x8 pixels (the default); a table (.csv, .tsv, .parquet, .jsonl) or a "
-                    "folder with pictures in a folder for each class; or a model's .json or .safetensors file, "
-                    "with --data"),
+               help="digits, 1797 images of 8x8 pixels (the default); a table (.csv, .tsv, .parquet, .jsonl), a text "
+                    "(.txt, .md) or a folder with pictures in a folder for each class; or a model's .json or "
+                    ".safetensors file, with --data"),
         option("--data", type=Path, dest="own", metavar="PATH", help="the table or folder of pictures to train on"),
         option("--target", metavar="COLUMN", help="of a table: the column to predict"),
         option("--task", choices=("classes", "regression"),

@@ -25,13 +25,14 @@ from .preparing import load_preparation
 from .readers.frames import ending_of, listed, read_frame
 from .readers.images import read_images, stored
 from .readers.tables import Table, TablePreparation, from_frame
+from .readers.text import Tokeniser, read_text, read_texts
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
 
 __all__ = [
     "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "Table", "TablePreparation",
-    "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx", "read_images",
-    "read_npz",
+    "Tokeniser", "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx",
+    "read_images", "read_npz", "read_text", "read_texts",
 ]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}

@@ -24,6 +24,7 @@ from ..show import count, duration, plural
 from ..train import data
 from ..train.batches import SIZE
 from ..train.examples import MODELS
+from ..train.networks import gpt, next_letter_accuracy, next_letter_loss
 from ..train.preparing import beside
 from ..train.readers.targets import Amounts
 from ..train.samples import Dataset
@@ -31,6 +32,7 @@ from ..train.trainer import Trainer
 from . import terminal
 
 EPOCHS, RATE, DECAY = 20, 3e-3, 0.01
+TEXTS = (".txt", ".md")  # without a target: what a language model learns from
 KINDS = ("mlp", "cnn")  # networks for data of any size
 
 
@@ -65,6 +67,8 @@ def samples(asked: Asked) -> Dataset:
         if not found.labelled:
             raise DataError(f"train: expected a folder for each class in {asked.data.name}; got pictures alone.")
         return found
+    if asked.data.suffix in TEXTS and asked.target is None:
+        return data.read_text(asked.data)
     try:
         more = {} if asked.task is None else {"task": asked.task}
         return data.read(asked.data, asked.target, **more)
@@ -73,28 +77,37 @@ def samples(asked: Asked) -> Dataset:
 
 
 def outputs(d: Dataset) -> int:
-    """How many numbers a model gives for a sample: one a class, or one a column of the target."""
+    """How many numbers a model gives for a sample, or for a step of it: one a class or token, or one a column of the
+    target.
+    """
+    if isinstance(d.preparation, data.Tokeniser):
+        return d.preparation.size
     if d.y.dtype.kind in "iu":
         return len(d.classes) or int(d.y.max()) + 1
     return int(d.y.shape[1]) if d.y.ndim > 1 else 1
 
 
-def loss(d: Dataset) -> str:
-    """Of classes cross entropy, of numbers the mean squared error."""
+def loss(d: Dataset) -> Any:
+    """Of classes and of the token after each cross entropy, of numbers the mean squared error."""
+    if isinstance(d.preparation, data.Tokeniser):
+        return next_letter_loss
     return "cross_entropy" if d.y.dtype.kind in "iu" else "mse"
 
 
 def network(asked: Asked, d: Dataset) -> tuple[str, Any]:
     """(what it is called, the network) for the data. Raises ConfigError."""
     init.seed(asked.seed)
-    images = not isinstance(d.x, tuple) and d.x.ndim == 4
+    images, text = not isinstance(d.x, tuple) and d.x.ndim == 4, isinstance(d.preparation, data.Tokeniser)
+    if text and asked.model is None:
+        return "a transformer of two blocks", gpt(letters=outputs(d), context=d.x.shape[1])
     chosen = asked.model if asked.model is not None else "cnn" if images else "mlp"
     if isinstance(chosen, Path):
         model: Any = (Sequential.from_json(chosen.read_text(encoding="utf-8")) if chosen.suffix == ".json"
                       else load(chosen))
         return chosen.name, model
-    if chosen not in KINDS or (chosen == "cnn" and not images):
-        raise ConfigError(f"train: expected {'mlp or cnn' if images else 'mlp'}, or a model's file, for "
+    if text or chosen not in KINDS or (chosen == "cnn" and not images):
+        fit = "no --model" if text else "mlp or cnn" if images else "mlp"
+        raise ConfigError(f"train: expected {fit}, or a model's file, for "
                           f"{d.title}; got {chosen!r}{ending(chosen, KINDS) if chosen not in MODELS else '.'}")
     layers: list[Layer] = MODELS[chosen]()
     return chosen, Sequential([*layers[:-1], Dense(out_features=outputs(d))])
@@ -103,8 +116,10 @@ def network(asked: Asked, d: Dataset) -> tuple[str, Any]:
 def fits(name: str, trainer: Trainer, d: Dataset) -> None:
     """ConfigError where a model of one's own gives another number of outputs than the data asks for."""
     given = trainer.predict(d.take(slice(0, 1)))
-    if not isinstance(given, tuple) and given.shape[-1 if given.ndim < 2 else 1] != outputs(d):
-        what = f"one for each class ({', '.join(d.classes[:6])})" if d.classes else "one for each number of the target"
+    axis = -1 if isinstance(d.preparation, data.Tokeniser) or given[0].ndim < 1 else 1
+    if not isinstance(given, tuple) and given.shape[axis] != outputs(d):
+        what = (f"one for each class ({', '.join(d.classes[:6])})" if d.classes
+                else "one for each token, or number of the target")
         raise ConfigError(f"train: expected {outputs(d)} outputs of {name} for {d.title}, {what}; "
                           f"got {given.shape[1]}; change out_features of its last layer.")
 
@@ -119,10 +134,13 @@ def lines(d: Dataset, train: Dataset, test: Dataset | None, name: str, trainer: 
     if isinstance(prepared, data.TablePreparation):
         found[1] += f" features of {plural(len(prepared.columns), 'column')}"
         found += [f"target: {prepared.target}"]
+    elif isinstance(prepared, data.Tokeniser):
+        found += [f"target: the next of {prepared.size} {prepared.tokens}"]
     elif d.classes:
         found += [f"target: {len(d.classes)} classes, {', '.join(d.classes[:8])}{', …' if len(d.classes) > 8 else ''}"]
     size = count(sum(p.size for p in trainer.model.parameters()))
-    return [*found, f"loss: {loss(d)}", f"network: {name}, {plural(outputs(d), 'output')}, {size} parameters"]
+    return [*found, f"loss: {getattr(loss(d), '__name__', loss(d))}",
+            f"network: {name}, {plural(outputs(d), 'output')}, {size} parameters"]
 
 
 def main(asked: Asked, save: Path | None, callbacks: list[Any], draw: Callable[[Any, Path], bool],
@@ -134,10 +152,11 @@ def main(asked: Asked, save: Path | None, callbacks: list[Any], draw: Callable[[
         d = samples(asked)
     print("".join(f"note: {w.message}\n" for w in said), end="")
     whole = not asked.validation
-    train, test = (d, None) if whole else d.split(asked.validation, asked.seed, stratify=loss(d) != "mse")
+    train, test = (d, None) if whole else d.split(asked.validation, asked.seed, stratify=loss(d) == "cross_entropy")
     name, model = network(asked, d)
     rate = CosineAnnealingLR(asked.epochs * -(-len(train) // asked.batch_size), lr=asked.lr)
-    trainer = Trainer(model, loss(d), AdamW(lr=rate, weight_decay=DECAY), precision=asked.precision)
+    metrics: Any = (next_letter_accuracy,) if loss(d) is next_letter_loss else "auto"
+    trainer = Trainer(model, loss(d), AdamW(lr=rate, weight_decay=DECAY), metrics, asked.precision)
     fits(name, trainer, train)
     print("\n".join(lines(d, train, test, name, trainer)), flush=True)
     history = trainer.fit(train, asked.epochs, asked.batch_size, test, seed=asked.seed, callbacks=callbacks)

@@ -61,6 +61,16 @@ def test_a_folder_of_pictures(tmp_path: Path, capsys: Capture) -> None:
     assert "input: 1 x 4 x 4" in out and "target: 2 classes, dark, light" in out and "on 2 samples held out" in out
 
 
+@pytest.mark.full
+def test_a_text(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "t.txt").write_text("the cat sat on the mat. " * 60)
+    save = tmp_path / "m.safetensors"
+    assert train(tmp_path / "t.txt", "--batch-size", 4, "--save", save) == 0
+    out = capsys.readouterr().out
+    assert "target: the next of 12 characters" in out and "12 outputs" in out and "next_letter_accuracy" in out
+    assert clnet.data.load_preparation(save).decode(clnet.data.load_preparation(save).encode("cat")) == "cat"
+
+
 @pytest.mark.parametrize(("arguments", "says"), [
     ((), "expected --target, the column to predict, one of 'size', 'town'"),
     (("--target", "Price"), "did you mean 'price'?"),
