@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,18 @@ def seed(n: int) -> None:
         raise ConfigError(f"seed: expected a whole number of at least 0; got {n!r}.")
     global _generator
     _generator = np.random.default_rng(n)
+
+
+@contextlib.contextmanager
+def seeded(n: int) -> Iterator[None]:
+    """Layers that are made inside draw as after `seed(n)`; those made later as if there had been none of these."""
+    global _generator
+    before = _generator
+    seed(n)
+    try:
+        yield
+    finally:
+        _generator = before
 
 
 def generator() -> np.random.Generator:

@@ -121,6 +121,10 @@ class Layer(Configured):
                      if vars(self).get("built") is False else "")
             raise lacking(self, name, {**LAYER, "bias": waits}.get, waits)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: all but the last call, and the device that it was told to use."""
+        return {k: v for k, v in vars(self).items() if k not in ("_called", "_device")}
+
     # --- what a layer states
     def setup(self, new: New) -> None:
         """Creates parameters (attributes made with `new`) once all sizes are known."""

@@ -8,7 +8,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ class Group(Configured):
     Of several groups the first that matches counts; what a group leaves out is as in the optimizer.
     """
 
-    registry: ClassVar[dict[str, type[Any]]]
     recorded = False
     roles: tuple[str, ...] = field((), doc="roles of the parameters; empty: any")
     names: tuple[str, ...] = field((), doc="patterns (* and ?) of their paths; empty: any")
@@ -54,7 +53,7 @@ Group.registry["Group"] = Group
 @dataclass(eq=False)
 class Section:
     """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate
-    in the step's scalars, decay, kind, and how many steps' gradients are added up before it moves.
+    in the step's scalars, decay, kind.
     """
 
     arena: Arena
@@ -63,7 +62,6 @@ class Section:
     rate: int
     decay: float
     kind: Any = None
-    every: int = 1
 
     @cached_property
     def offsets(self) -> Tensor:

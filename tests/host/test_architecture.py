@@ -47,7 +47,7 @@ FLOORS: list[list[list[str]]] = [
     [["metrics"]],
     [["model"]],
     [["train"]],
-    [["workbench"]],
+    [["workbench"], ["sklearn"]],
     [["commands"]],
     [["cli"]],
     [["__main__"]],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -33,6 +36,19 @@ def test_frozen_parameters_stay_and_thaw() -> None:
         model.freeze("*.bias").unfreeze("layers.0.weight")
         assert moved() == ["layers.0.weight", "layers.1.weight"]
         assert len(model.parameters()) == 2 and model.summary().trainable == 4 * 8 + 8 * 3
+
+
+def test_a_trained_model_is_copied_and_pickled() -> None:
+    with clnet.on("numpy"):
+        model = network().use("numpy")
+        x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+        clnet.Trainer(model, "mse", "adam").fit(x, x[:, :3], epochs=1, verbose=False)
+        wanted = model.freeze("*.bias")(x).numpy()
+        for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):  # noqa: S301
+            assert (again(x).numpy() == wanted).all()
+            assert [v.path for v in again.parameters()] == ["layers.0.weight", "layers.1.weight"]
+            again[0].weight.assign(again[0].weight * 0)
+            assert (model(x).numpy() == wanted).all()
 
 
 def test_names_that_nothing_has_are_told() -> None:
