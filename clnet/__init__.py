@@ -28,6 +28,7 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.init": "seed",
     "clnet.model": "Graph Input Model Sequential load",
     "clnet.train": "Trainer data",
+    "clnet.workbench": "explore",
     "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "
                     "CheckpointError NonFiniteError KernelBuildError OutOfDeviceMemory DeviceLost",
 }, "errors layers losses metrics optimizers train workbench"), "__version__"]

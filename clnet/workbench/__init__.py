@@ -1,5 +1,5 @@
 """What proves, measures and shows: checks, parity, benchmarks, tuning, reports, widgets."""
 
-from ..names import guide as _guide
+from ..names import offer as _offer
 
-_guide(__name__)
+__all__ = [*_offer(__name__, {}, "explore")]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -43,7 +43,10 @@ WORST = 10  # places that a notebook shows at first
 
 @dataclass(frozen=True)
 class Place:
-    """One value of the network on both engines. error: |a − b| / (1 + |b|), over its elements; ulp likewise."""
+    """One value of the network on both engines. error: |a − b| / (1 + |b|), over its elements; ulp likewise.
+
+    got, want   the values themselves, where they were to be kept
+    """
 
     pass_: str
     name: str
@@ -51,6 +54,8 @@ class Place:
     error: Array = field(repr=False)
     ulp: Array = field(repr=False)
     allowed: float
+    got: Array | None = field(default=None, repr=False)
+    want: Array | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -164,9 +169,10 @@ def descendants(root: Layer, prefix: str = "") -> list[tuple[str, Layer]]:
     return found
 
 
-def compare(model: Layer, inputs: Sequence[Array], engine: Engine | None = None, name: str = "") -> Parity:
+def compare(model: Layer, inputs: Sequence[Array], engine: Engine | None = None, name: str = "",
+            keep: bool = False) -> Parity:
     """Runs the model on the engine and on the reference from the same weights and inputs;
-    nothing of the model changes.
+    nothing of the model changes. `keep`: with the values of both.
     """
     engine = engine if engine is not None else current()
     xs = [tensor(x, "float32" if np.asarray(x).dtype == np.float64 else None) for x in inputs]
@@ -177,15 +183,33 @@ def compare(model: Layer, inputs: Sequence[Array], engine: Engine | None = None,
             heard = _distinct(heard)
             total = _total(probe.outputs_of(y))
             backward = _gradients(total, heard, xs, model) if total is not None else []
-            outputs = [t for _, t in heard] + [g for _, g in backward]
-            got, want = engine.values(outputs), checks.oracle().values(outputs)
+            places = _compared([("forward", n, t) for n, t in heard] + [("backward", n, g) for n, g in backward],
+                               engine, keep)
     finally:
         for variable, old in changed.items():
             variable._tensor = old
-    passes = ["forward"] * len(heard) + ["backward"] * len(backward)
-    names = [n for n, _ in heard] + [n for n, _ in backward]
-    places = [_place(p, n, g, w, t) for p, n, g, w, t in zip(passes, names, got, want, outputs, strict=True)]
     return Parity(name or type(model).__name__, tables.device_words(engine.device), places)
+
+
+def of_function(function: Callable[..., Any], inputs: Sequence[Array], names: Sequence[str], engine: Engine,
+                name: str) -> Parity:
+    """The same of a function of tensors: its outputs, and the gradients to those inputs (`names`) that are floats."""
+    xs = [tensor(x, "float32" if np.asarray(x).dtype == np.float64 else None) for x in inputs]
+    with no_tape(), capture():
+        ys = probe.outputs_of(function(*xs))
+        total = _total(ys)
+        floats = [(f"∂ {n}", x) for n, x in zip(names, xs, strict=True) if is_float(x.dtype)]
+        pulled = gradients(total, [x for _, x in floats], allow_unused=True) if total is not None and floats else []
+        backward = [("backward", n, g) for (n, _), g in zip(floats, pulled, strict=bool(pulled)) if g is not None]
+        forward = [("forward", f"output {k}" if len(ys) > 1 else "output", y) for k, y in enumerate(ys)]
+        return Parity(name, tables.device_words(engine.device), _compared([*forward, *backward], engine, True))
+
+
+def _compared(values: Sequence[tuple[str, str, Tensor]], engine: Engine, keep: bool) -> list[Place]:
+    """(pass, name, tensor) of each, on the engine and on the reference."""
+    tensors = [t for _, _, t in values]
+    got, want = engine.values(tensors), checks.oracle().values(tensors)
+    return [_place(p, n, g, w, t, keep) for (p, n, t), g, w in zip(values, got, want, strict=True)]
 
 
 def _distinct(heard: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
@@ -225,7 +249,7 @@ def _gradients(total: Tensor, heard: list[tuple[str, Tensor]], xs: Sequence[Tens
     return found + [(n, g) for (n, _), g in zip(leaves, pulled, strict=True) if g is not None]
 
 
-def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
+def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor, keep: bool) -> Place:
     with np.errstate(all="ignore"):
         a, b = got.astype(np.float64), np.asarray(want, np.float64)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -236,7 +260,8 @@ def _place(pass_: str, name: str, got: Array, want: Array, t: Tensor) -> Place:
             ulp = np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / step, nan=np.inf))
         else:
             ulp = np.zeros_like(error)
-    return Place(pass_, name, t.shape, error, ulp, checks.allowance([t]) if is_float(t.dtype) else 0.0)
+    both = (got, np.asarray(want)) if keep else (None, None)
+    return Place(pass_, name, t.shape, error, ulp, checks.allowance([t]) if is_float(t.dtype) else 0.0, *both)
 
 
 # --- what is compared

@@ -7,7 +7,9 @@ telephone that shows the picture 350 pixels wide; axes without a box, names at t
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ COLORS = (BARS, SLOW, FAST, "#8a5aa5", "#7a6a2f", "#3c8f9e")
 PLAIN: dict[str, Any] = {"parse_math": False}  # a name with $ is a name, not a formula
 WIDTH, DPI, FINE = 6.4, 100, 2  # [inch], [pixels an inch] on a page, pixels of ours in one of the page's
 TITLE, LABEL, SMALL = 13, 12, 11  # [points]
+LINE = 58  # [letters] of a title in a picture's width
 MOST = 40  # distributions in one picture
 
 
@@ -69,7 +72,8 @@ def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
 
 
 def _titled(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=TITLE, color=INK, loc="left", **PLAIN)
+    """The title over the whole width, in lines that fit."""
+    axes.figure.suptitle(fill(title, LINE), fontsize=TITLE, color=INK, x=0.01, ha="left", **PLAIN)
 
 
 def _png(figure: Figure, title: str, note: str = "") -> Picture:
@@ -116,6 +120,25 @@ def histograms(errors: Mapping[str, Array], title: str, allowed: float) -> Pictu
     return _png(figure, title,
                 "How large the errors of each value's elements are. The line is what is allowed; equal values stand "
                 f"at the left edge.{left}")
+
+
+def maps(values: Mapping[str, Array], title: str) -> Picture:
+    """Arrays side by side as maps, each with its own scale; more than two axes are laid out as rows and columns."""
+    figure, first = _figure(2.8)
+    first.remove()
+    for at, (name, value) in zip(figure.subplots(1, len(values), squeeze=False)[0], values.items(), strict=True):
+        array = np.asarray(value, np.float64)
+        rows = math.prod(array.shape[: array.ndim // 2])
+        flat = np.where(np.isfinite(array), array, np.nan).reshape(rows, -1)
+        drawn = at.imshow(flat, aspect="auto", interpolation="nearest", cmap="cividis")
+        at.set_title(name, fontsize=LABEL, color=INK, **PLAIN)
+        at.set(xticks=[], yticks=[])
+        scale = figure.colorbar(drawn, ax=at, location="bottom", shrink=0.9)
+        ends = sorted({float(np.nanmin(flat)), float(np.nanmax(flat))}) if np.isfinite(flat).any() else []
+        scale.set_ticks(ends, labels=[f"{v:.3g}" for v in ends])
+        scale.ax.tick_params(labelsize=SMALL - 1)
+    _titled(figure.axes[0], title)
+    return _png(figure, title, "Each map has its own scale. What is not a number or infinite is white.")
 
 
 def ratios(names: Sequence[str], values: Sequence[float], title: str,

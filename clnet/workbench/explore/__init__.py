@@ -1,0 +1,15 @@
+"""Explorers: lists that filter, with a page for the row that is chosen; widgets in a notebook, tables elsewhere.
+
+    clnet.explore.status()                 what works here: formula, kernels, errors of each name; measure now
+    clnet.explore.devices()                the devices found, and what they reach
+    clnet.explore.parity(model, [x])       every value of a model beside the float64 reference
+    clnet.explore.plan(y)                  what would run for a tensor, launch by launch
+    clnet.explore.benchmarks("bench.json") the rows of `clnet bench --json`, and their pictures
+"""
+
+from ...names import guide as _guide
+from .explorer import Explorer
+from .others import benchmarks, devices, parity, plan
+from .status import status
+
+_guide(__name__)
