@@ -82,12 +82,12 @@ class Live(Callback):
 
     def on_logs(self, trainer: Trainer, logs: dict[str, float]) -> None:
         loop = trainer.loop
-        rows = loop.rows[self.seen :]
+        rows = loop.books.rows[self.seen :]
         if self.panel is None or not rows:
             return
-        self.seen = len(loop.rows)
+        since, self.seen = self.seen, len(loop.books.rows)
         place = loop.epoch + logs["samples"] / loop.samples
-        self._add(self.training, place, {**loop.steps.numbers(rows), "lr": _rate(trainer)})
+        self._add(self.training, place, {**loop.books.since(since), "lr": _rate(trainer)})
         self._tick(trainer, loop.epoch * loop.samples + logs["samples"], logs)
 
     def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
@@ -199,7 +199,7 @@ class Live(Callback):
             name = self.asked.pop(0)
             if name == "stop":
                 trainer.stop("Stop was pressed")
-                if trainer.loop.rows:  # an epoch is under way
+                if trainer.loop.books.rows:  # an epoch is under way
                     raise KeyboardInterrupt
                 paused = False
             elif name == "save":

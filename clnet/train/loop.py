@@ -194,7 +194,7 @@ class Loop:
         self.window = []
 
     def means(self) -> dict[str, float]:
-        """Of the running epoch, every sample counting once; NaN for what is known at its end."""
+        """Of the running epoch, every sample counting once; what is known at its end alone is left out."""
         return self.books.numbers(whole=False)[0]
 
     def _close(self, seconds: float, rate: float) -> None:

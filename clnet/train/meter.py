@@ -170,13 +170,25 @@ class Books:
         """The inverse of `rows` and `arrays`."""
         self.rows, self.held = [tuple(map(float, row)) for row in rows], [[a] for a in arrays]
 
+    def since(self, begin: int) -> dict[str, float]:
+        """Loss and metrics of the rows from `begin` on; of what is counted or kept over the epoch, its number so far."""
+        rows, found = self.rows[begin:], self.numbers(whole=False)[0]
+        if len(rows):
+            window = Books(self.gathered)
+            window.rows = rows
+            steps = window.numbers(whole=False)[0]
+            counted = {c for m in self.gathered.metrics.values() if not isinstance(m.statistic, PerStep)
+                       for c in m.columns}
+            found |= {c: v for c, v in steps.items() if c not in counted}
+        return found
+
     def numbers(self, whole: bool = True) -> tuple[dict[str, float], dict[str, Any]]:
         """(loss and metrics by column, metrics that are no number by name). `whole` is False in between, when nobody
-        sorts all that was kept.
+        sorts all that was kept: what needs that is left out.
         """
         table = np.asarray(self.rows, np.float64).reshape(len(self.rows), -1)
-        names = {"loss": math.nan, **dict.fromkeys((c for m in self.gathered.metrics.values() for c in m.columns),
-                                                   math.nan)}
+        shown = {n: m for n, m in self.gathered.metrics.items() if whole or not isinstance(m.statistic, Kept)}
+        names = {"loss": math.nan, **dict.fromkeys((c for m in shown.values() for c in m.columns), math.nan)}
         if not len(table):
             return names, {}
         found: dict[Statistic, Any] = {}
@@ -186,9 +198,7 @@ class Books:
             at += width
         found |= dict(zip(self.gathered.arrays, self.arrays(), strict=True))
         names["loss"], others = average(samples, table[:, 1:2]), dict[str, Any]()
-        for name, m in self.gathered.metrics.items():
-            if isinstance(m.statistic, Kept) and not whole:
-                continue
+        for name, m in shown.items():
             value = m.metric.result(found[m.statistic], m.kind)
             if m.columns:
                 names |= dict(zip(m.columns, np.atleast_1d(value).tolist(), strict=True))
