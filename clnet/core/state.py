@@ -104,7 +104,7 @@ class Variable(Operators):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, pickled or deep, is the value: a variable of its own, in no arena, on the device in use."""
-        facts = {n: getattr(self, n) for n in ("path", "role", "trainable")}
+        facts = {n: getattr(self, n) for n in ("path", "role", "trainable", "every") if n in dir(self)}
         return _copied, (type(self), np.asarray(self.numpy()), self.name, self.dtype, facts)
 
     def settle(self) -> None:
@@ -112,6 +112,7 @@ class Variable(Operators):
         t = self._tensor
         if t.op is not None and t.storage is not None:
             self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
+            self._tensor.was = weakref.ref(t)
 
     def renew(self) -> None:
         """The storage was written in place: a new leaf over it, so that nothing derived from the old value
@@ -130,14 +131,17 @@ def _copied(kind: type[Variable], value: np.ndarray[Any, Any], name: str, dtype:
 
 
 class Parameter(Variable):
-    """A trainable variable. Inside an Arena it is a slice of the flat vector; outside it has a tensor of its own."""
+    """A trainable variable. Inside an Arena it is a slice of the flat vector; outside it has a tensor of its own.
 
-    __slots__ = ("arena", "part")
+    every       optimizers add its gradients up and move it by the sum in each `every`-th step, else not at all
+    """
+
+    __slots__ = ("arena", "every", "part")
 
     def __init__(self, value: Any, name: str = "", role: str = "weight", dtype: Any = "float32") -> None:
         super().__init__(value, name, role, True, dtype)
         self.arena: Arena | None = None
-        self.part = -1
+        self.part, self.every = -1, 1
 
     @property
     def tensor(self) -> Tensor:
@@ -206,6 +210,7 @@ class Arena:
         self.flat = Variable(self._gather([p.numpy() for p in params]), "parameters", "weight")
         self.memory: dict[str, Variable] = {}  # what an optimizer keeps beside it
         self._views: list[Tensor | None] = []
+        self._were: list[weakref.ref[Tensor] | None] = []  # what they were before the vector became a leaf
         self._of: Tensor | None = None
         for k, p in enumerate(params):
             p._tensor = Tensor(None, (), {}, p._tensor.spec, name=p.name)
@@ -231,6 +236,9 @@ class Arena:
     def view(self, k: int) -> Tensor:
         """Part k as a tensor: the same object until the flat vector changes, so that gradients find it."""
         if self._of is not self.flat.tensor:
+            was = self.flat.tensor.was
+            self._were = ([None if v is None else weakref.ref(v) for v in self._views]
+                          if was is not None and was() is self._of else [])
             self._of, self._views = self.flat.tensor, [None] * len(self.parts)
         found = self._views[k]
         # What somebody has read is known from then on: a recording would keep the value of now.
@@ -238,6 +246,7 @@ class Arena:
             spec = self.parts[k][0]
             part = OPS["crop"](self.flat.tensor, start=(self.offsets[k],), size=(spec.size,), step=(1,))
             found = self._views[k] = part.reshape(spec.shape)
+            found.was = self._were[k] if self._were else None
         return found
 
     def replace(self, k: int, new: Tensor) -> None:

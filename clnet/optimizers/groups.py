@@ -53,7 +53,7 @@ Group.registry["Group"] = Group
 @dataclass(eq=False)
 class Section:
     """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate
-    in the step's scalars, decay, kind.
+    in the step's scalars, decay, kind, and how many steps' gradients are added up before it moves.
     """
 
     arena: Arena
@@ -62,6 +62,7 @@ class Section:
     rate: int
     decay: float
     kind: Any = None
+    every: int = 1
 
     @cached_property
     def offsets(self) -> Tensor:
