@@ -29,6 +29,8 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.model": "Graph Input Model Sequential load",
     "clnet.train": "Trainer data",
     "clnet.workbench": "explore",
+    "clnet.workbench.check": "check",
+    "clnet.workbench.magics": "load_ipython_extension unload_ipython_extension",
     "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "
                     "CheckpointError NonFiniteError KernelBuildError OutOfDeviceMemory DeviceLost",
 }, "errors layers losses metrics optimizers train workbench"), "__version__"]

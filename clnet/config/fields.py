@@ -215,7 +215,8 @@ class Configured:
             return found
         kind = family.__name__ if family else "registered class"
         known = (n for f in families for n in f.registry)
-        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{ending(name, known)}")
+        own = " One of your own has to be defined, or its module imported, first." if path.startswith("$") else ""
+        raise ConfigError(f"{path}: expected the name of a {kind}; got {name!r}{ending(name, known)}{own}")
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+CELL = "cell In["  # how the file of a text begins that is a cell by itself
 BEGIN, END = "// begin ", "// end "
 OPENING = re.compile(rf"^{BEGIN}(\w+)$")
 
@@ -44,6 +45,8 @@ class Origin:
         if not self.line:
             return f"line {line} of its source"
         number = self.line + line - 1
+        if self.file.startswith(CELL):
+            return f"{self.file}, line {number}"
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         known = shell.compile.format_code_name(self.file) if shell is not None else None
         return f"{known[0].lower()} {known[1]}, line {number}" if known else f"{self.file}:{number}"
@@ -88,9 +91,11 @@ def _column(have: str, written: str, column: int) -> int:
     return min(found, max(len(written) - 1, 0)) + 1 if column else 0
 
 
-def traced(what: str, text: str, frame: FrameType | None) -> Origin:
+def traced(what: str, text: str | Origin, frame: FrameType | None) -> Origin:
     """The origin of a text that the code of `frame` passed: the place in its file that reads so, nearest to the call.
     """
+    if isinstance(text, Origin):
+        return text
     if frame is None:
         return Origin(what, text)
     source, wanted = linecache.getlines(frame.f_code.co_filename), text.split("\n")

@@ -13,6 +13,7 @@ held to its NumPy reference by `clnet.check(op, ...)` and `clnet status --only N
 
 from ...names import guide as _guide
 from ...names import tell as _tell
+from . import prototype
 from .gradient import custom_gradient
 from .kernels import kernel
 from .own import defined, remove

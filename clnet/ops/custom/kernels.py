@@ -22,7 +22,7 @@ from .whole import PART, Sizes, WholeKernel
 
 
 def kernel(
-    name: str, source: str | Path, outputs: Sizes | Mapping[str, Any] | None = None, *, entry: str = "",
+    name: str, source: str | Path | Origin, outputs: Sizes | Mapping[str, Any] | None = None, *, entry: str = "",
     global_size: Sizes, local_size: Sizes | None = None, parameters: Mapping[str, Any] | None = None,
     macros: Mapping[str, Any] | None = None, tune: Mapping[str, Sequence[Any]] | None = None,
     dtypes: Mapping[str, str] | None = None, shapes: str = "", reference: Callable[..., Any] | None = None,
@@ -97,6 +97,8 @@ def _nothing(*args: Any, **attrs: Any) -> Any:
 
 # --- what a definition says
 def _source(who: str, name: str, source: object) -> Origin:
+    if isinstance(source, Origin):
+        return source
     if isinstance(source, Path):
         try:
             return Origin(name, source.read_text("utf-8"), str(source), 1)

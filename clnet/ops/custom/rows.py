@@ -46,7 +46,7 @@ class Elementwise(Pointwise):
 
 
 def elementwise(
-    name: str, expression: str, inputs: str | Sequence[str] = ("x",), *, parameters: Numbers | None = None,
+    name: str, expression: str | Origin, inputs: str | Sequence[str] = ("x",), *, parameters: Numbers | None = None,
     gradient: Gradient = None, reference: Callable[..., Any] | None = None, accepts: str = "float",
     domain: tuple[float, float] = (-2.0, 2.0), samples: Sequence[Sample] | None = None, tests: bool = False,
     vectors: bool = True, cost: int | None = None, doc: str = "",
@@ -78,7 +78,9 @@ def elementwise(
     the line of the expression, where the device's compiler refuses it (when it first runs there).
     """
     who = f"custom.elementwise({name!r})"
-    origin = traced(named("custom.elementwise", name), _text(who, expression), caller())
+    named("custom.elementwise", name)
+    origin = traced(name, expression if isinstance(expression, Origin) else _text(who, expression), caller())
+    expression = origin.text
     inputs = words(who, "inputs", inputs)
     numbers = _parameters(who, parameters, inputs)
     args = (*inputs, *numbers)
@@ -246,9 +248,9 @@ def _definition(name: str, args: Sequence[str], combine: str, identity: float | 
     plain = combine.replace(" ", "") in ("a+b", "b+a")
     start = identity if isinstance(identity, str) else "INFINITY" if identity == math.inf else \
         "-INFINITY" if identity == -math.inf else repr(identity)
-    fold = Reduction(f"{name}.fold", _fold_rule(name, accepts), _nothing, ("x",),
-                     fold=Fold((start,), ("x",), ("a0 + b0" if plain else combine,)), origin=None if plain else origins[1],
-                     family=FAMILY, differentiable=False, samples=list)
+    made = Fold((start,), ("x",), ("a0 + b0" if plain else combine,))
+    fold = Reduction(f"{name}.fold", _fold_rule(name, accepts), _nothing, ("x",), fold=made, family=FAMILY,
+                     origin=None if plain else origins[1], differentiable=False, samples=list)
     renew(fold)
     names = [n for n in ("a", "n", *args) if re.search(rf"\b{n}\b", finish)]
     ends = _row(f"{name}.finish", finish, names, origins[2]) if finish else None

@@ -124,7 +124,7 @@ class WholeKernel(Kernel):
     def everything(self, inputs: Sequence[Spec], attrs: Known, device: Device | None = None) -> dict[str, Any]:
         """`known` with the specs of results and the numbers that are functions of shapes."""
         known = {**self.known(inputs, attrs, device), **self.specs(inputs, attrs)}
-        return {**{n: self.said(n, value, known) for n, (_, value) in self.numbers.items()}, **known}
+        return known | {n: self.said(n, value, known) for n, (_, value) in self.numbers.items() if n not in known}
 
     def sizes(self, known: Known) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         """(global, local) of a launch. Raises ConfigError for what cannot be launched."""
@@ -223,7 +223,7 @@ def _timed(op: WholeKernel, engine: Any, inputs: tuple[Any, ...], given: Known) 
                     else:
                         rows[k] = values, min(best, ms), ""
                 except ClnetError as error:
-                    rows[k] = values, math.inf, str(error)
+                    rows[k] = values, math.inf, str(error).split("\n")[0]
     finally:
         for k in range(len(rows)):
             running.replaced(f"{op.name}#try{k}")

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.autodiff import gradients
-from ...core.op import Case, Composite, Concatenation, Kernel, Op, Pointwise, Reduction, View
+from ...core.op import Case, Kernel, Op, Pointwise
 from ...core.spec import Spec, is_float, np_dtype
 from ...core.tensor import Tensor, as_tensor, tensor, walk
 from ...engine import current
 from ...engine.reference import NumpyEngine
+from ...errors import DTypeError
 from .cases import arrays, cases, draw_dtype, empty_cases
 from .results import TOLERANCE, Result, judge, worst
+from .terms import terms
 
 if TYPE_CHECKING:
     from ...engine.protocol import Engine
@@ -36,6 +38,8 @@ Function = Callable[..., Any]
 DIFFERENCE = 1e-8
 STEP = 1e-4
 EXTREMES = (0.0, -0.0, 1e-30, -1e-30, 88.0, -88.0, 200.0, -200.0, 1e4, -1e4, np.nan, np.inf, -np.inf)
+# Ends of float32: below its normal numbers, which devices may take for 0, and where most formulas overflow inside.
+ENDS = (1e-40, -1e-40, 3e38, -3e38)
 
 
 def oracle() -> NumpyEngine:
@@ -55,33 +59,6 @@ def case_function(op: Op, case: Case) -> Function:
 def _outputs(function: Function, tensors: Sequence[Any]) -> list[Tensor]:
     y = function(*tensors)
     return [as_tensor(t) for t in (y if isinstance(y, (tuple, list)) else (y,)) if t is not None]
-
-
-# --- how long the sums are
-def terms(outputs: Sequence[Tensor]) -> int:
-    """The number of terms of the longest sum in the graph of the outputs."""
-    return max((_terms(t) for t in walk(outputs) if t.op is not None), default=1)
-
-
-def _terms(t: Tensor) -> int:
-    assert t.op is not None
-    op, sizes = t.op, [i.size for i in t.inputs]
-    if isinstance(op, (Pointwise, View, Concatenation)) or not sizes or not t.size:
-        return 1
-    if isinstance(op, Reduction):
-        return max(1, sizes[0] // t.size)
-    if isinstance(op, Composite) and op.define is not None:
-        inner = op.define(*(Tensor(None, (), {}, Spec(i.shape, i.dtype)) for i in t.inputs), **t.attrs)
-        return terms(inner if isinstance(inner, (tuple, list)) else [inner])
-    if isinstance(op, Kernel) and op.signature:
-        left, right = op.signature.split("->")
-        gone: dict[str, int] = {}
-        for side, i in zip(left.split(","), t.inputs, strict=False):
-            names = side.split()
-            gone.update(zip(reversed(names), reversed(i.shape), strict=False))
-        folded = [n for axis, n in gone.items() if axis not in right.split() and axis != "..."]
-        return max(1, int(np.prod(folded, dtype=np.int64)))
-    return max(1, max(sizes) // t.size, *(n for i in t.inputs if is_float(i.dtype) for n in i.shape[-1:]))
 
 
 # --- the comparison
@@ -129,22 +106,33 @@ def derivative(function: Function, inputs: Sequence[Any], rng: np.random.Generat
     return pulled
 
 
+def _leaf_for(function: Function, base: Sequence[Any], inputs: Sequence[Any]) -> Callable[[Any, Any], Tensor]:
+    """How float64 values are passed: as float64, or to a kernel of one dtype as that, whose numbers are not rounded."""
+    try:
+        _outputs(function, [tensor(x) for x in base])
+    except DTypeError:
+        return lambda x, like: Tensor(None, (), {}, Spec(np.shape(x), np.asarray(like).dtype.name), np.asarray(x))
+    return lambda x, like: tensor(x)
+
+
 def directional(function: Function, inputs: Sequence[Any], rng: np.random.Generator, check: str = "gradient") -> Result:
     """⟨Jᵀu, v⟩ against the five-point difference of ⟨u, f(x + t v)⟩ at t = 0, both in float64 on the reference."""
     where = _floats(inputs)
     base = [np.asarray(x, np.float64) if k in where else np.asarray(x) for k, x in enumerate(inputs)]
     v = [rng.standard_normal(x.shape) if k in where else None for k, x in enumerate(base)]
-    outputs = _outputs(function, [tensor(x) for x in base])
+    leaf = _leaf_for(function, base, inputs)
+    outputs = _outputs(function, list(map(leaf, base, inputs)))
     u = [rng.standard_normal(t.shape) if is_float(t.dtype) else None for t in outputs]
 
     def value(t: float) -> float:
         moved = [x if d is None else x + t * d for x, d in zip(base, v, strict=True)]
-        ys = oracle().values(_outputs(function, [tensor(x) for x in moved]))
+        ys = oracle().values(_outputs(function, list(map(leaf, moved, inputs))))
         return sum(float(np.sum(w * y)) for w, y in zip(u, ys, strict=True) if w is not None)
 
-    leaves = [tensor(x) for x in base]
+    leaves = list(map(leaf, base, inputs))
     ys = _outputs(function, leaves)
-    sums = [gradients(y, [leaves[k] for k in where], tensor(w)) for y, w in zip(ys, u, strict=True) if w is not None]
+    sums = [gradients(y, [leaves[k] for k in where], tensor(w, y.dtype))
+            for y, w in zip(ys, u, strict=True) if w is not None]
     pulled = oracle().values([p for part in sums for p in part])
     directions = [v[k] for _ in sums for k in where]
     exact = sum(float(np.sum(p * d)) for p, d in zip(pulled, directions, strict=True))
@@ -236,7 +224,7 @@ def adjoint(op: Op, case: Case, engine: Engine | None = None) -> Result:
 
 # --- extremes
 def check_extremes(function: Function, inputs: Sequence[Any], engine: Engine | None = None,
-                   spreads: Sequence[int] = ()) -> Result:
+                   spreads: Sequence[int] = (), values: Sequence[float] = EXTREMES) -> Result:
     """Each extreme value alone in every float input, and as the size of all of it:
     NaN, ∞ and finite values as in the reference.
 
@@ -247,7 +235,7 @@ def check_extremes(function: Function, inputs: Sequence[Any], engine: Engine | N
     """
     results = []
     for k in _floats(inputs):
-        for value in EXTREMES:
+        for value in values:
             for whole in (False, True):
                 moved = [np.array(x) for x in inputs]
                 if whole:
@@ -330,8 +318,8 @@ def extremes(op: Op, engine: Engine | None = None) -> Result:
 def _pointwise_extremes(op: Op, case: Case, engine: Engine | None) -> list[Result]:
     """All combinations of extreme values (with a few ordinary ones) at once, one element each."""
     values = np.array([*EXTREMES, 0.5, -1.0, 2.0], np.float32)
-    ready = [isinstance(a, np.ndarray) for a in case.args]
-    grid = np.meshgrid(*(np.array([False, True]) if r else values for r in ready), indexing="ij")
+    ready = [np.unique(a) if isinstance(a, np.ndarray) else values for a in case.args]
+    grid = np.meshgrid(*ready, indexing="ij")
     inputs = [np.ascontiguousarray(g.ravel()) for g in grid]
     function = case_function(op, case)
     results = [compare(function, inputs, engine, check="extremes")]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...facade.operation import Backward, Operation
 
 Array = np.ndarray[Any, Any]
+Made = TypeVar("Made")
 PACKAGES = ("ops", "layers", "losses", "optimizers")
 WIDTH = 2.0  # shapes in examples become draws from U(−2, 2)
 
@@ -216,16 +217,25 @@ def make_layer(cls: type[Layer], k: int = 0) -> tuple[Layer, list[Array]]:
     """The layer of the k-th example, built, with its inputs: equal in every call, whatever was made before."""
     fields, wanted = cls.examples[k]
     inputs = draw(wanted, f"{cls.__name__}.{k}")
+    return seeded(zlib.crc32(cls.__name__.encode()) + k, lambda: built(cls(**fields), inputs)), inputs
+
+
+def seeded(seed: int, make: Callable[[], Made]) -> Made:
+    """What `make` makes, from the same random numbers each time; those of everybody else are left as they are."""
     before = init._generator
-    init.seed(zlib.crc32(cls.__name__.encode()) + k)
+    init.seed(seed)
     try:
-        layer = cls(**fields)
-        with no_tape(), capture() as changed:
-            layer(*(tensor(x) for x in inputs))
-        _undo(changed)
+        return make()
     finally:
         init._generator = before
-    return layer, inputs
+
+
+def built(layer: Layer, inputs: Sequence[Array]) -> Layer:
+    """The layer with sizes bound and parameters made, by a call that leaves no other trace."""
+    with no_tape(), capture() as changed:
+        layer(*(tensor(x) for x in inputs))
+    _undo(changed)
+    return layer
 
 
 def _undo(changed: dict[Any, Any]) -> None:
@@ -282,15 +292,11 @@ def make_loss(cls: type[Loss], k: int = 0) -> tuple[Loss, list[Any]]:
     equal in every call, whatever was made before.
     """
     fields, *wanted = cls.examples[k]
-    before = init._generator
-    init.seed(zlib.crc32(cls.__name__.encode()) + k)
-    try:
-        loss = cls.from_config({"type": cls.__name__, **fields})
-        built = {j: Layer.from_config(w) for j, w in enumerate(wanted) if isinstance(w, dict)}
-    finally:
-        init._generator = before
+    loss, held = seeded(zlib.crc32(cls.__name__.encode()) + k, lambda: (
+        cls.from_config({"type": cls.__name__, **fields}),
+        {j: Layer.from_config(w) for j, w in enumerate(wanted) if isinstance(w, dict)}))
     arrays = iter(draw([w for w in wanted if w is not None and not isinstance(w, dict)], f"{cls.__name__}.{k}"))
-    return loss, [built[j] if j in built else None if w is None else next(arrays) for j, w in enumerate(wanted)]
+    return loss, [held[j] if j in held else None if w is None else next(arrays) for j, w in enumerate(wanted)]
 
 
 def loss_example(loss: Loss, inputs: list[Any]) -> Example:

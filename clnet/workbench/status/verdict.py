@@ -79,7 +79,8 @@ def check(subject: Subject, engine: Engine, quick: bool = False, skip: Sequence[
     else:
         examples = _examples(v, subject)
         if not examples:
-            return replace(row, note="; ".join(v.notes) or "no example: nothing was run")
+            return replace(row, note="; ".join(v.notes) or "no example, so nothing was run: the class states none, "
+                           "such as examples = [({'features': 5}, [(4, 5)])]")
         _values(v, subject, examples, engine, steps if quick else None)
     numbers = _step(v, subject, steps)
     _parity(v, subject, engine, quick)
