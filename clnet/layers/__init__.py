@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # for editors and mypy; at run time the table below
     from .sparse import LocallyConnected2d, SparseLinear
     from .spatial import SpatialTransformer
     from .spiking import Spiking
+    from .temporal import TemporalMemory
     from .transformer import DecoderBlock, PatchEmbedding, TransformerDecoderBlock, TransformerEncoderBlock
     from .upsampling import PixelShuffle, SubpixelConv2d, Upsample2d, Upsample3d
     from .utility import (
@@ -115,6 +116,7 @@ __all__ = _offer(__name__, {
     "sparse": "LocallyConnected2d SparseLinear",
     "spatial": "SpatialTransformer",
     "spiking": "Spiking",
+    "temporal": "TemporalMemory",
     "transformer": "DecoderBlock PatchEmbedding TransformerDecoderBlock TransformerEncoderBlock",
     "upsampling": "PixelShuffle SubpixelConv2d Upsample2d Upsample3d",
     "utility": "Activation Add Concatenate Dropout Flatten GaussianNoise Lambda LogVariance Masking Mean Multiply "

@@ -13,7 +13,15 @@ from clnet.core.autodiff import gradients
 from clnet.core.tensor import tensor
 from clnet.engine.record import Recorded
 from clnet.errors import ClnetError
-from clnet.layers import RBM, AnomalyDetector, ContinuumMemory, SpatialPooler, SynapticPlasticity, no_tape
+from clnet.layers import (
+    RBM,
+    AnomalyDetector,
+    ContinuumMemory,
+    SpatialPooler,
+    SynapticPlasticity,
+    TemporalMemory,
+    no_tape,
+)
 from clnet.model import Sequential
 from clnet.optimizers import LBFGS, Adam, Group, Momentum
 from clnet.train import Trainer
@@ -123,6 +131,29 @@ def test_a_detector_keeps_its_last_scores(engine: Any) -> None:
     assert layer.statistics() == {"mean": 0.5, "std": 0.5, "min": 0.0, "max": 1.0}
 
 
+def test_a_temporal_memory_goes_on_from_a_file(tmp_path: Any) -> None:
+    """Synapses and activity are saved; a step alone is one of a sequence; growth draws among winners and keeps to its
+    bounds.
+    """
+    with clnet.on("numpy"):
+        init.seed(5)
+        x = np.eye(8, dtype=np.float32)[RNG.integers(0, 8, 9)].repeat(3, 1)
+        layer = TemporalMemory(24, 2, activation_threshold=2, min_threshold=1, max_segments=2, max_synapses=3,
+                               max_new_synapses=2, initial_permanence=0.6)
+        model = Sequential(layer)
+        model(x[:5])
+        model.save(tmp_path / "m.safetensors")
+        again = clnet.load(tmp_path / "m.safetensors")
+        other = again.layers[0]
+        other.random.key = layer.random.key  # random counters belong to a run
+        other.random.counter.assign(layer.random.counter.numpy())
+        whole, steps = model(x[5:]).numpy(), np.stack([other(row).numpy() for row in x[5:]])
+        cells = other.presynaptic.numpy().reshape(-1, 3)
+        assert np.array_equal(steps, whole) and np.array_equal(cells, layer.presynaptic.numpy().reshape(-1, 3))
+        assert whole.sum(1).min() < 6 and (cells >= 0).sum(1).max() > 1
+        assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in cells), "a cell twice"
+
+
 def levels(optimizer: Any) -> Trainer:
     """Three levels that move in every fourth, every second and every step."""
     init.seed(4)
@@ -168,6 +199,10 @@ def test_a_run_resumes_between_two_steps_of_a_slow_level(tmp_path: Any) -> None:
     (lambda: ContinuumMemory(2, 3, level_lrs=(0.1, 0.0, 0.1)), "3 numbers above 0"),
     (lambda: ContinuumMemory(2, 3).local_update(), "expected gradients; got none"),
     (lambda: ContinuumMemory(2, 3).consolidate(2.0), "a rate from 0 to 1"),
+    (lambda: TemporalMemory(2, 3)(np.zeros((2, 2, 2), np.float32)), "one step"),
+    (lambda: TemporalMemory(2, 3)(np.zeros((0, 2), np.float32)), "at least one"),
+    (lambda: TemporalMemory(2, 3)(np.zeros((1, 3), np.float32)), "column_count is 2; got 3"),
+    (lambda: TemporalMemory(2, initial_permanence=2.0), "initial_permanence"),
     (lambda: RBM(3, 2).local_update(), "a call of the layer first"),
     (lambda: RBM(3, 2, cd_rate=-1.0), "cd_rate"),
     (lambda: SynapticPlasticity(3, 2).update(), "a call of the layer first"),

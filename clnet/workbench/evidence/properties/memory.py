@@ -1,4 +1,4 @@
-"""Memories that learn at paces of their own."""
+"""Memories that learn at paces of their own, or by predicting what comes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..registry import Subject, draw
 from ..results import Result
-from . import equal, holds
+from . import equal, holds, true
 
 Array = np.ndarray[Any, Any]
 CALLS = 7
@@ -55,3 +55,29 @@ def levels_move_when_they_are_due(subject: Subject) -> Iterator[Result]:
     layer.consolidate(0.25)
     for k in (2, 3):
         yield equal(held[k].numpy(), 0.75 * values[k] + 0.25 * values[k - 2], 1e-5, "a level took another share")
+
+
+@holds("layer", "TemporalMemory")
+def a_sequence_that_repeats_stops_bursting(subject: Subject) -> Iterator[Result]:
+    """X B C and Y B D, again and again: at last nothing bursts behind the first pattern, B is other cells after X than
+    after Y, and so what comes is known; what was learned stays in evaluation, and X B D bursts where D comes.
+    """
+    layer = subject.thing(column_count=10, cells_per_column=3, activation_threshold=2, min_threshold=2, max_segments=4,
+                          initial_permanence=0.3, max_synapses=4, max_new_synapses=4)
+    patterns = np.eye(5, dtype=np.float32).repeat(2, 1)
+    for _ in range(6):
+        for order in ((0, 1, 2), (3, 1, 4)):
+            layer.reset_state()
+            y = layer(patterns[list(order)]).numpy()
+    layer.eval()
+    found = []
+    for order in ((0, 1, 2), (3, 1, 4), (0, 1, 4)):
+        layer.reset_state()
+        y = layer(patterns[list(order)]).numpy()
+        found.append(y)
+        yield equal(y.sum(1), [6, 2, 2 if order != (0, 1, 4) else 6], note="others burst")
+        yield true(float(layer.anomaly.numpy()) == float(order == (0, 1, 4)), "another anomaly")
+    yield true(not (found[0][1] * found[1][1]).any(), "B is the same after X and after Y")
+    yield equal(found[2][1], found[0][1], note="B after X is not what it was")
+    columns = np.kron(patterns[[0, 1, 2]], np.ones(3, np.float32))
+    yield true(bool((found[0] <= columns).all()), "a cell of a silent column is active")
