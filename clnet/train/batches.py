@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from .ahead import ahead
 from .samples import Batch, Samples, as_dataset
 from .weighing import batch_of
 
@@ -118,10 +119,20 @@ class Batches:
         ways = (("tokens", self.tokens, None), ("drop_last", self.drop_last, False), ("bucket", self.bucket, True))
         return {"seed": self.seed, "batch_size": self.size, **{n: v for n, v, usual in ways if v != usual}}
 
-    def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
-        """(inputs, targets) of every batch from number `start` on: a tuple of arrays and an array, fresh copies."""
-        for part in self.cuts(epoch)[start:]:
-            yield batch_of(self.data, part)
+    def most(self) -> int:
+        """How many samples a whole batch has."""
+        return min(self.room(1), len(self.data))
+
+    def looked_at(self, batch: Batch, epoch: int, number: int) -> tuple[Samples, Array]:
+        """(samples, the numbers of those of this batch), for messages."""
+        return self.data, self.cuts(epoch)[number]
+
+    def epoch(self, epoch: int = 0, start: int = 0) -> Generator[Batch, None, None]:
+        """(inputs, targets) of every batch from number `start` on: a tuple of arrays and an array, fresh copies.
+        Those of files are read ahead by a thread, which is gone when this is closed.
+        """
+        found = (batch_of(self.data, part) for part in self.cuts(epoch)[start:])
+        return ahead(found) if self.data.lazy else found
 
     def __iter__(self) -> Iterator[Batch]:
         return self.epoch(0)

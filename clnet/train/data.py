@@ -28,11 +28,12 @@ from .readers.tables import Table, TablePreparation, from_frame
 from .readers.text import Tokeniser, read_text, read_texts
 from .samples import Dataset, from_arrays
 from .sequences import Sequences
+from .stream import Stream
 
 __all__ = [
-    "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "Table", "TablePreparation",
-    "Tokeniser", "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read", "read_idx",
-    "read_images", "read_npz", "read_text", "read_texts",
+    "Batches", "Dataset", "Graph", "Graphs", "Neighbours", "PackedSequences", "Sequences", "Stream", "Table",
+    "TablePreparation", "Tokeniser", "from_arrays", "from_frame", "load", "load_preparation", "mesh_edges", "read",
+    "read_idx", "read_images", "read_npz", "read_text", "read_texts",
 ]
 
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}

@@ -16,10 +16,12 @@ class Rows(ABC):
     """An array to a Dataset, whose rows are read when they are picked.
 
     shape, dtype   of all rows, as they are read
+    lazy           whether reading them takes a while, so that it is worth a thread
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    lazy: bool = True
 
     @abstractmethod
     def read(self, numbers: Numbers) -> Array:

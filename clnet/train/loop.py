@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 import weakref
@@ -45,7 +46,7 @@ class Loop:
         self._trainer = weakref.ref(trainer)  # which keeps its last loop: a cycle would keep the memory of both
         self.steps, self.optimizer = trainer.steps, trainer.optimizer
         self.batches, self.validation = batches, validation
-        self.epochs, self.samples = epochs, batches.data.total
+        self.epochs = epochs
         self.watched, self.on_nan = watched, on_nan
         self.epoch = self.batch = 0
         self.books = trainer.steps.books()
@@ -56,6 +57,11 @@ class Loop:
         self.interrupts = Interrupts()
         self.pace = Pace()
         self._looked = 0.0
+
+    @property
+    def samples(self) -> int:
+        """How many targets an epoch has; of a stream, as far as that is known."""
+        return self.batches.data.total
 
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
@@ -106,16 +112,21 @@ class Loop:
         done = self.books.samples
         self.pace.begin()
         self._looked = time.perf_counter()
-        for batch in self.batches.epoch(self.epoch, self.batch):
-            self.step(batch)
-            if self.steps.meter.full or self.steps.search is not None or self._due():
-                self.read()
-                samples = self.books.samples
-                self.pace.rate(samples - done)
-                self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": samples})
-            self.callbacks.batch_end()
+        with contextlib.closing(self.batches.epoch(self.epoch, self.batch)) as batches:
+            for batch in batches:
+                self._one(batch, done)
         self.read()
         self._close(*self.pace.close(self.books.samples - done))
+
+    def _one(self, batch: Batch, done: float) -> None:
+        """A step, and what is to be said of it."""
+        self.step(batch)
+        if self.steps.meter.full or self.steps.search is not None or self._due():
+            self.read()
+            samples = self.books.samples
+            self.pace.rate(samples - done)
+            self.callbacks.call("on_logs", {"epoch": self.epoch + 1, **self.means(), "samples": samples})
+        self.callbacks.batch_end()
 
     def _due(self) -> bool:
         return self.watched and time.perf_counter() - self._looked > SHOW_EVERY
@@ -162,7 +173,7 @@ class Loop:
 
     def _whole(self, arguments: Sequence[Any], count: int) -> tuple[Spec, ...]:
         """The shapes of a whole batch, of arguments for one of `count` samples."""
-        whole, specs = min(self.batches.room(1), len(self.batches.data)), [spec_of(a) for a in arguments]
+        whole, specs = self.batches.most(), [spec_of(a) for a in arguments]
         batch = [Spec((whole, *s.shape[1:]), s.dtype) if s.shape[:1] == (count,) else s for s in specs[:-1]]
         return *batch, specs[-1]
 
@@ -246,7 +257,7 @@ class Loop:
 
     def _why(self, batch: Batch, number: int) -> tuple[str, str]:
         """What is not finite in a batch, and what to do about it."""
-        if found := bad_input(self.batches.data, self.batches.cuts(self.epoch)[number]):
+        if found := bad_input(*self.batches.looked_at(batch, self.epoch, number)):
             return found, ("mend the data (leave such samples out, or fill them), or go on without such batches with "
                            'on_nan="skip"')
         plain = self.steps.weighing.plain(batch[0])

@@ -35,6 +35,8 @@ class Samples(ABC):
     preparation    what made them of raw data, and makes new data alike; None: they came as they are
     sample_weight  how much each counts in the loss that is trained with; None: all the same
     classes        names of the classes, where they are known
+    counted        whether there is a number of them that can be drawn from; else they come one after another
+    lazy           whether they are read from files when they are picked
     """
 
     title: str
@@ -45,6 +47,8 @@ class Samples(ABC):
     preparation: Preparation | None = None
     sample_weight: np.ndarray[Any, Any] | None = None
     classes: tuple[str, ...] = ()
+    counted: bool = True
+    lazy: bool = False
     packed: bool = False
     apart: bool = True
 
@@ -225,6 +229,10 @@ class Dataset(Samples):
 
     def _repr_html_(self) -> str:
         return page(self)
+
+    @property
+    def lazy(self) -> bool:  # type: ignore[override]
+        return any(isinstance(a, Rows) and a.lazy for a in parts(self.x))
 
     def one(self, index: int) -> Any:
         x, y = self.rows(index)

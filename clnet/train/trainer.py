@@ -39,6 +39,7 @@ from .samples import Samples, samples_of
 from .scaling import LossScale
 from .sequences import Sequences
 from .step import Steps
+from .stream import batches_of
 from .weighing import Weighing, weighing_of
 
 BATCH = 256  # samples that are looked at together where nothing is learnt
@@ -143,18 +144,18 @@ class Trainer:
         data = data if sample_weight is None else data.weighed(sample_weight)
         data, validation = held_out(data, validation, seed)
         self.preparation = data.preparation
-        if batch_size is None and tokens is None:
+        if batch_size is None and tokens is None and data.counted:
             batch_size = self.optimizer.batch(len(data))
-        batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
+        batches = batches_of(data, batch_size, True, seed, tokens, drop_last, bucket)
         if fast_dev_run:
             first = slice(len(batches.cuts()[0]))
             epochs, data, validation = 1, data.take(first), validation and validation.take(first)
-            batches = Batches(data, batch_size, True, seed, tokens, drop_last, bucket)
+            batches = batches_of(data, batch_size, True, seed, tokens, drop_last, bucket)
         self.weighing = weighing_of(data, class_weight, self.loss)
         room = max(len(part) for part in batches.cuts())
         self._prepare(data, finite=on_nan == "stop", room=room)
         if validation is not None:
-            self._prepare(validation, "validation", room=min(len(validation), BATCH))
+            self._prepare(validation, "validation", room=min(len(validation), BATCH) if validation.counted else BATCH)
         self._attach()
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
@@ -192,13 +193,14 @@ class Trainer:
         batches = _in_order(data, batch_size, tokens)
         if isinstance(data, Sequences):
             self.steps.test.expect((*data.batch_specs(*shape), Spec((), "float32")) for shape in batches.shapes())
-        for inputs, y in batches:
-            self.steps.test(*inputs, y, np.float32(meter.filled))
-            meter.advance()
-            weights.append(data.weight(y))
-            if meter.full:
-                books.keep(meter, meter.read(), weights)
-                weights = []
+        with contextlib.closing(batches.epoch()) as them:
+            for inputs, y in them:
+                self.steps.test(*inputs, y, np.float32(meter.filled))
+                meter.advance()
+                weights.append(data.weight(y))
+                if meter.full:
+                    books.keep(meter, meter.read(), weights)
+                    weights = []
         books.keep(meter, meter.read(), weights)
         numbers, others = books.numbers()
         if math.isnan(numbers["loss"]):
@@ -256,14 +258,17 @@ class Trainer:
 
     def _of_arrays(self, data: Samples, batch_size: int, tokens: int | None) -> tuple[np.ndarray[Any, Any], ...]:
         """The outputs for samples of one shape."""
-        usual = tokens is None and type(batch_size) is int and batch_size > 0
+        usual = data.counted and tokens is None and type(batch_size) is int and batch_size > 0
         size = even(len(data), batch_size) if usual else _in_order(data, batch_size, tokens).room(1)
         self._tried(data, self.steps.forward, size)
-        pieces = [self._of_batch(data, slice(k, k + size), size) for k in range(0, len(data), size)]
+        if data.counted:
+            pieces = [self._of_batch(data, data.rows(slice(k, k + size))[0], size) for k in range(0, len(data), size)]
+        else:
+            with contextlib.closing(_in_order(data, batch_size, tokens).epoch()) as batches:
+                pieces = [self._of_batch(data, rows, size) for rows, _ in batches]
         return tuple(np.concatenate(p) for p in zip(*pieces, strict=True))
 
-    def _of_batch(self, data: Samples, part: slice, size: int) -> list[np.ndarray[Any, Any]]:
-        rows, _ = data.rows(part)
+    def _of_batch(self, data: Samples, rows: Sequence[Any], size: int) -> list[np.ndarray[Any, Any]]:
         found: tuple[np.ndarray[Any, Any], ...] = ()
         problem: Exception | None = None
         try:
@@ -351,7 +356,8 @@ class Trainer:
 
 def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:
     """Batches for looking at all samples once: in their order, or Sequences from short to long."""
-    return Batches(data, even(len(data), batch_size) if tokens is None else None, shuffle=False, tokens=tokens)
+    size = None if tokens is not None else even(len(data), batch_size) if data.counted else batch_size
+    return batches_of(data, size, shuffle=False, tokens=tokens)
 
 
 def _filled(rows: Sequence[np.ndarray[Any, Any]], size: int) -> list[np.ndarray[Any, Any]]:

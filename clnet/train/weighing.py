@@ -66,6 +66,9 @@ def _of_classes(data: Samples, given: object) -> tuple[float, ...]:
     if not y.size or (y.dtype.kind == "f" and not (y % 1 == 0).all()) or y.min() < 0:
         raise DataError(f"{who}: expected targets that are class numbers; got {y.dtype} of shape {y.shape}.")
     counts = np.bincount(y.astype(np.int64).reshape(-1), minlength=max(2, len(data.classes)))
+    if given == "balanced" and not data.counted:
+        raise DataError(f"{who}: expected a weight for each class of a {type(data).__name__}, whose samples are not "
+                        "counted before they come; got 'balanced'.")
     if given == "balanced":
         there = counts > 0
         return tuple(np.where(there, counts.sum() / (there.sum() * np.maximum(counts, 1)), 1.0).tolist())

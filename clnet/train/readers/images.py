@@ -101,6 +101,7 @@ class Pictures(Rows):
     def __init__(self, bytes_: Array | None, files: Sequence[Path] = (),
                  preparation: ImagePreparation | None = None) -> None:
         self.bytes, self.files, self.preparation = bytes_, tuple(files), preparation
+        self.lazy = bytes_ is None
         if bytes_ is not None:
             self.shape = bytes_.shape
         elif preparation is not None:
