@@ -29,6 +29,7 @@ class Line:
     y: Sequence[float]
     color: str = BLUE
     dashed: bool = False
+    dots: bool = True  # where there are few points
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def drawing(charts: Sequence[Chart], title: str = "", columns: int = 2) -> Drawi
     """A picture of charts side by side, `columns` in a row, on paper of its own."""
     head = 26 if title else 4
     columns = max(1, min(columns, len(charts)))
-    wide, high = columns * WIDTH, head + -(-len(charts) // columns) * HIGH
+    wide, high = max(columns * WIDTH, 20 + 8 * len(title)), head + -(-len(charts) // columns) * HIGH
     parts = [_text(10, 18, title, "start", 13, weight=600)] if title else []
     for k, chart in enumerate(charts):
         row, column = divmod(k, columns)
@@ -138,7 +139,7 @@ def _path(line: Line, points: Sequence[tuple[float, float]], across: Axis, up: A
         pen = "L"
     path = (f'<path d="{"".join(words)}" fill="none" stroke="{line.color}" stroke-width="1.8" '
             f'stroke-linejoin="round"{_dashes(line)}/>')
-    if len(dots) > 20:
+    if len(dots) > 20 or not line.dots:
         return path
     return path + "".join(f'<circle cx="{at.partition(",")[0]}" cy="{at.partition(",")[2]}" r="2.2" '
                           f'fill="{line.color}" stroke="none"/>' for at in dots)

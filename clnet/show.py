@@ -152,6 +152,24 @@ class Shown:
         return self.table().html()
 
 
+class Drawn(Shown):
+    """A value that a notebook shows as a picture above its table; elsewhere it is the table as text."""
+
+    def drawing(self) -> str | None:
+        """SVG text, or None where a picture would say nothing."""
+        raise NotImplementedError
+
+    def _ipython_display_(self) -> None:
+        if not in_notebook():
+            print(repr(self))
+            return
+        from IPython.display import display
+
+        if (picture := self.drawing()) is not None:
+            display({"image/svg+xml": str(picture), "text/plain": f"<picture of {type(self).__name__}>"}, raw=True)
+        display({"text/html": self._repr_html_(), "text/plain": repr(self)}, raw=True)
+
+
 class Table:
     """Rows under heads, as aligned text (`str`, `text(width)`) and as HTML in a notebook.
 

@@ -5,23 +5,25 @@ All of it shows itself as tables.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..core.operators import Operators
-from ..core.size import MARKED
+from ..core.size import MARKED, number
 from ..core.tensor import as_tensor
+from ..curves import ORANGE, Chart, Drawing, Line, drawing
 from ..errors import ConfigError, NoDeviceError
 from ..kernels.variant import Choice
 from ..names import guide as _guide
-from ..show import Shown, Table, count, duration, plural, size
+from ..show import Drawn, Shown, Table, count, duration, plural, size
 from . import _engines, current, plan_files
 from .compile.graph import build
 from .compile.listing import Listing, ProgramText
+from .compile.memory_map import Slot
 from .compile.node import Graph, Leaf
-from .compile.pipeline import compiled
+from .compile.pipeline import assembled, parts
 from .compile.plan import Plan
 from .device.programs import Counters
 from .record import Recorded
@@ -136,7 +138,8 @@ def explain(*tensors: Any) -> Explanation | Recordings:
             f"explain: expected an OpenCL device; got {device}, which evaluates op by op and plans nothing; "
             'try `with clnet.on("opencl"):`.')
     graph = build(roots, lambda t: t.op is None, device)
-    return Explanation(graph, compiled(graph, device), device)
+    code, memory = parts(graph, device, {})
+    return Explanation(graph, assembled(graph, code, memory), device, memory.slots, len(code))
 
 
 class Choices(Shown, list[tuple[str, Choice]]):
@@ -177,14 +180,16 @@ class Recordings(Shown):
         return found
 
 
-class Explanation:
+class Explanation(Drawn):
     """`graph` (nodes), `choices` (which kernels serve, and why not the others), `launches` (what is fused with what),
     `sources` (OpenCL C), `plan` (memory map); printable each.
 
     `sources` are whole programs, as the compiler gets them; `kernel(k)` is what of the k-th is the kernel that runs.
+    `held` are the bytes of values between, by fusion, in order: a notebook draws them above the tables.
     """
 
-    def __init__(self, graph: Graph, plan: Plan, device: Device) -> None:
+    def __init__(self, graph: Graph, plan: Plan, device: Device, slots: Sequence[Slot], fusions: int) -> None:
+        self.held = [sum(number(s.nbytes) for s in slots if s.first <= k <= s.last) for k in range(fusions)]
         self.graph, self.plan, self.choices = graph, plan, Choices(graph.choices, device)
         self.launches = [(launch.name, launch.ops) for launch in plan.launches]
         self.sources = [ProgramText(launch.text, launch.name) for launch in plan.launches]
@@ -192,6 +197,22 @@ class Explanation:
     def kernel(self, k: int = 0) -> Listing:
         """The kernel of launch k, with the definitions that it uses and its conditions resolved."""
         return self.sources[k].kernel()
+
+    def drawing(self) -> Drawing | None:
+        """Memory for values between, over the fusions: a step each; None where nothing lies between."""
+        if not any(self.held):
+            return None
+        unit, word = next((u, w) for u, w in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+                          if max(self.held) >= u)
+        edges = [k + side for k in range(len(self.held)) for side in (0.5, 1.5)]
+        line = Line("in use", edges, [n / unit for n in self.held for _ in range(2)], dots=False)
+        whole = Line("arena", [0.5, len(self.held) + 0.5], [self.plan.arena / unit] * 2, ORANGE, True, False)
+        chart = Chart(f"memory [{word}]", [line, whole], "fusion", least=0.0)
+        return drawing([chart], self.plan.table().title)
+
+    def table(self) -> Table:
+        """The launches of the plan."""
+        return self.plan.table()
 
     def _nodes(self) -> Table:
         rows = []
@@ -207,7 +228,7 @@ class Explanation:
         return f"{self._nodes()}\n\n{self.plan}"
 
     def _repr_html_(self) -> str:
-        return self._nodes().html() + str(self.plan.table().html())
+        return self._nodes().html() + self.table().html()
 
 
 class Profile(Shown, list[Any]):

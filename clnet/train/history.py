@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..show import Shown, Table, duration, plural
+from ..curves import BLUE, GREEN, ORANGE, Chart, Drawing, Line, drawing
+from ..show import Drawn, Table, duration, in_notebook, plural
 
 MOST = 24  # epochs that a table shows; of more the first and the last
 BESIDE = ("epoch", "lr", "seconds", "samples/s", "iterations", "evaluations")  # what is no quality of the model
 DOTS = 30  # epochs up to which each is a dot of the curve
 
 
-class History(Shown):
+NO_CURVE = (*BESIDE, "samples", "loss_scale", "skipped")
+Curves = dict[str, tuple[list[float], list[float]]]  # name -> (epochs, values)
+
+
+class History(Drawn):
     """`frame` is a pandas DataFrame with a row per epoch (epoch, loss, metrics, val_…, lr, seconds, samples/s).
 
     steps         the loss of every step
@@ -32,6 +37,7 @@ class History(Shown):
         self.stopped = ""
         self.compiled = 0.0
         self.transfers: Any = None
+        self.seen: int | None = None  # the number of the cell under which its curves stand
 
     @property
     def frame(self) -> Any:
@@ -85,6 +91,16 @@ class History(Shown):
         marked = [k for k, row in enumerate(self.rows) if int(row["epoch"]) == best]
         return Table(names, rows, title=title, notes=notes, marked=marked, limit=MOST)
 
+    def drawing(self) -> Drawing | None:
+        """Loss, metrics and the learning rate by epoch; None for one epoch, and where they stand in this cell."""
+        if len(self.rows) < 2 or (self.seen is not None and self.seen == cell()):
+            return None
+        epochs, columns = [row["epoch"] for row in self.rows], self.history
+        curves: Curves = {name: (epochs, column) for name, column in columns.items()}
+        training = {n: c for n, c in curves.items() if not n.startswith("val_")}
+        return drawing(charts(training, {n[4:]: c for n, c in curves.items() if n.startswith("val_")}),
+                       self.table().title)
+
     def plot(self) -> Any:
         """A pyplot figure, which notebooks show by themselves (in a script: matplotlib.pyplot.show()):
         every quantity with its validation twin.
@@ -98,11 +114,12 @@ class History(Shown):
         figure, axes = plt.subplots(1, count, figsize=(4.5 * count, 3.2), layout="constrained", squeeze=False)
         columns, epochs = self.history, [row["epoch"] for row in self.rows]
         for axis, name in zip(axes[0], names, strict=False):
-            for key, label in ((name, "training"), (f"val_{name}", "validation")):
+            for key, label, color in ((name, "training", BLUE), (f"val_{name}", "validation", ORANGE)):
                 if key in columns:
                     lost = sum(math.isnan(v) for v in columns[key])
                     words = f"{label} (NaN in {lost} of {len(epochs)})" if lost else label
-                    axis.plot(epochs, columns[key], marker="." if len(epochs) <= DOTS else "", label=words)
+                    axis.plot(epochs, columns[key], marker="." if len(epochs) <= DOTS else "", label=words,
+                              color=color)
             if self.best is not None and len(epochs) > 1:
                 axis.axvline(self.best, color="0.6", linewidth=1, linestyle=":", label=f"best epoch {self.best}")
             axis.set(xlabel="epoch", ylabel=name)
@@ -123,3 +140,27 @@ class History(Shown):
     def load(self, columns: list[str], arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         self.rows = [dict(zip(columns, map(float, row), strict=True)) for row in arrays["rows"]]
         self.steps = [float(v) for v in arrays["steps"]]
+
+
+def charts(training: Curves, validation: Curves) -> list[Chart]:
+    """Loss and metrics by epoch, each with its validation, and the learning rate where it changes."""
+    found = []
+    for name in dict.fromkeys((*training, *validation)):
+        if name not in NO_CURVE:
+            sides = (("training", training, BLUE, False), ("validation", validation, ORANGE, True))
+            found.append(Chart(name, [Line(word, *curves[name], color, dashed)
+                                      for word, curves, color, dashed in sides if name in curves]))
+    epochs, rates = training.get("lr", ([], []))
+    if len(set(rates)) > 1:
+        found.append(Chart("learning rate", [Line("learning rate", epochs, rates, GREEN)]))
+    return found
+
+
+def cell() -> int | None:
+    """The number of the notebook's cell that runs; None outside of notebooks."""
+    if not in_notebook():
+        return None
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    return None if shell is None else int(shell.execution_count)

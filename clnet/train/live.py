@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import show
-from ..curves import BLUE, GREEN, ORANGE, Chart, Drawing, Line, drawing
+from ..curves import Drawing, drawing
 from ..engine import current
 from ..errors import ClnetError, ConfigError
 from .callbacks import Callback
-from .history import BESIDE
+from .history import NO_CURVE, Curves, cell, charts
 from .panel import Panel
 from .progress import Progress, number, shown
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PERIOD = 0.5  # [s] between pictures, at least
 SHARE = 0.015  # of the time since the start that may go into showing
 MOST = 4000  # points of a curve that are kept; beyond, every other one
-NO_CURVE = (*BESIDE, "samples", "loss_scale", "skipped")
 
 
 class Live(Callback):
@@ -47,8 +46,8 @@ class Live(Callback):
         self._clear()
 
     def _clear(self) -> None:
-        self.training: dict[str, tuple[list[float], list[float]]] = {}
-        self.validation: dict[str, tuple[list[float], list[float]]] = {}
+        self.training: Curves = {}
+        self.validation: Curves = {}
         self.asked: list[str] = []  # buttons pressed and not acted on
         self.saved: list[Path] = []
         self.seen, self.spent, self.drawn, self.cost = 0, 0.0, -math.inf, 0.0
@@ -104,6 +103,7 @@ class Live(Callback):
             table = history.table()
             last = f": {shown(history.rows[-1])}" if history.rows else ""
             self.close(self.picture(table.title), table.title + last)
+            history.seen = cell()
         finally:
             self.close()
             for path in self.saved:
@@ -111,7 +111,7 @@ class Live(Callback):
 
     def picture(self, title: str = "") -> Drawing:
         """The curves so far."""
-        return drawing(self.charts(), title)
+        return drawing(charts(self.training, self.validation), title)
 
     def close(self, picture: Drawing | None = None, text: str = "training") -> None:
         """Ends the widgets; the picture, if any, takes their place."""
@@ -129,29 +129,13 @@ class Live(Callback):
         self.seen = 0
 
     @staticmethod
-    def _add(curves: dict[str, tuple[list[float], list[float]]], x: float, values: dict[str, float]) -> None:
+    def _add(curves: Curves, x: float, values: dict[str, float]) -> None:
         for name, y in values.items():
             xs, ys = curves.setdefault(name, ([], []))
             xs.append(x)
             ys.append(y)
             if len(xs) > MOST:
                 del xs[1::2], ys[1::2]
-
-    def charts(self) -> list[Chart]:
-        """Loss, metrics, and the learning rate where it changes."""
-        found = []
-        for name in dict.fromkeys((*self.training, *self.validation)):
-            if name in NO_CURVE:
-                continue
-            lines = [Line(word, *curves[name], color, dashed)
-                     for word, curves, color, dashed in (("training", self.training, BLUE, False),
-                                                         ("validation", self.validation, ORANGE, True))
-                     if name in curves]
-            found.append(Chart(name, lines))
-        xs, rates = self.training.get("lr", ([], []))
-        if len(set(rates)) > 1:
-            found.append(Chart("learning rate", [Line("learning rate", xs, rates, GREEN)]))
-        return found
 
     def _numbers(self, trainer: Trainer, done: float, logs: dict[str, float]) -> None:
         loop, panel = trainer.loop, self.panel
@@ -185,7 +169,7 @@ class Live(Callback):
         assert self.panel is not None
         self.drawn = time.perf_counter()
         self._numbers(trainer, done, logs)
-        self.panel.draw(self.charts())
+        self.panel.draw(charts(self.training, self.validation))
 
     def _act(self, trainer: Trainer, done: float, logs: dict[str, float]) -> None:
         """What the buttons pressed say, in their order. A pause lasts until it is pressed again, or Stop, or Ctrl-C."""

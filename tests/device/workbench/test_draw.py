@@ -76,3 +76,16 @@ def test_too_much_for_a_picture() -> None:
         draw.graph(network(30)[0])
     with on("numpy"), pytest.raises(NoDeviceError, match="which launches nothing"):
         draw.graph(network(1)[0])
+
+
+def test_an_explanation_shows_its_memory_in_a_notebook(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("clnet.show.in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda kinds, raw: shown.append(kinds))
+    x = clnet.tensor(np.ones((64, 64), np.float32))
+    made = clnet.explain((x @ x) @ x)  # the first product lies between
+    assert made.held == [64 * 64 * 4, 64 * 64 * 4] and made.plan.arena == 64 * 64 * 4
+    made._ipython_display_()
+    clnet.explain(x + 1)._ipython_display_()  # nothing lies between
+    assert [list(kinds)[0] for kinds in shown] == ["image/svg+xml", "text/html", "text/html"]
+    assert ">memory [KiB]<" in shown[0]["image/svg+xml"] and shown[1]["text/plain"] == repr(made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clnet import show
 from clnet.train import History
 
@@ -40,6 +42,25 @@ def test_nan_and_no_epochs_are_said() -> None:
     assert "val_loss is NaN in 2 epochs" in repr(found)
     assert found.best is None
     assert repr(History()).splitlines()[0] == "History of 0 epochs, 0 steps"
+
+
+def test_a_notebook_shows_curves_above_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(show, "in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda kinds, raw: shown.append(kinds))
+    found = history(0.5, 0.3, 0.2, val_loss=[0.6, 0.5, 0.4])
+    found._ipython_display_()
+    picture, table = shown
+    assert all(f">{word}<" in picture["image/svg+xml"] for word in ("loss", "training", "validation", "epoch"))
+    assert "<table" in table["text/html"] and table["text/plain"] == repr(found)
+    history(0.5)._ipython_display_()  # one point is no curve
+    assert len(shown) == 3 and "text/html" in shown[2]
+
+
+def test_elsewhere_it_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    found = history(0.5, 0.3)
+    found._ipython_display_()
+    assert capsys.readouterr().out == f"{found!r}\n"
 
 
 def test_curves() -> None:
