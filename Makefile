@@ -3,6 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+# Where there is a browser, the tests that drive it run; elsewhere they are skipped, and say so.
+BROWSER := $(firstword $(foreach b,chromium chromium-browser google-chrome,$(shell command -v $(b) 2>/dev/null)))
+EXTRAS := test,lint
+ifneq ($(BROWSER),)
+EXTRAS := test,lint,browser
+endif
 
 .PHONY: demo test lab lint status notebooks clean
 
@@ -31,10 +37,10 @@ $(VENV)/.stamp: pyproject.toml
 	@echo "Making $(VENV): about 1.5 GB (an OpenCL runtime, JupyterLab, the scientific stack), a minute or so."
 ifdef UV
 	@test -d $(VENV) || uv venv --quiet --python $(PYTHON) $(VENV)
-	uv pip install --quiet --python $(BIN)/python -e '.[test,lint]'
+	uv pip install --quiet --python $(BIN)/python -e '.[$(EXTRAS)]'
 else
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]'
 endif
 	@touch $@
 

@@ -87,5 +87,5 @@ def test_an_explanation_shows_its_memory_in_a_notebook(engine: Any, monkeypatch:
     assert made.held == [64 * 64 * 4, 64 * 64 * 4] and made.plan.arena == 64 * 64 * 4
     made._ipython_display_()
     clnet.explain(x + 1)._ipython_display_()  # nothing lies between
-    assert [list(kinds)[0] for kinds in shown] == ["image/svg+xml", "text/html", "text/html"]
+    assert [next(iter(kinds)) for kinds in shown] == ["image/svg+xml", "text/html", "text/html"]
     assert ">memory [KiB]<" in shown[0]["image/svg+xml"] and shown[1]["text/plain"] == repr(made)
