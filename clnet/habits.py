@@ -132,8 +132,7 @@ predict -> a Trainer predicts in batches: trainer.predict(x); one batch is model
 predict_proba -> what the model gives, through ops.softmax: clnet.ops.softmax(model.eval()(x)).numpy().
 state_dict get_weights weights -> values are in model.variables(): {name: v.numpy() for name, v in
   model.variables().items()}.
-load_state_dict set_weights -> write model.load({name: array}).
-load_weights -> write model.load(path).
+load_state_dict set_weights -> write model.load_weights(state_dict), or model.load({name: array}).
 save_weights save_pretrained -> write model.save(path), which keeps the configuration too.
 trainable_weights trainable_variables -> write model.parameters().
 named_parameters -> write model.variables().items(), which has buffers too.

@@ -3,5 +3,6 @@
 
 from ..names import guide as _guide
 from .sequential import Graph, Input, Model, Sequential, load
+from .transfer import Loaded, to_torch_state_dict
 
 _guide(__name__)

@@ -28,6 +28,7 @@ from ..optimizers.base import Optimizer
 from . import dialects
 from . import files as model_io
 from .summary import Summary, summarize
+from .transfer import Loaded, load_weights
 
 TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
 
@@ -212,6 +213,20 @@ class _Network(Layer):
         """
         model_io.load_into(self, source)
         return self
+
+    def load_weights(self, source: str | Path | Mapping[str, Any], strict: bool = False,
+                     names: Mapping[str, str] | None = None) -> Loaded:
+        """Takes what fits of another network's values; returns a table of what was taken and what was not.
+
+        source   a .safetensors file, a state_dict of PyTorch or a file of one (.pt, needs PyTorch), arrays by name
+        strict   whether something missing, unexpected or of another shape is an error
+        names    {prefix of theirs: prefix of ours}; otherwise by names where these are the same, else in order: layer
+                 by layer the next of theirs with the same variables
+        PyTorch's layouts are read as ours: LSTM, GRU and RNN by level and direction, attention's in_proj as three maps.
+        Raises CheckpointError where nothing fits, ConfigError where sizes are open or the order is unknown.
+        """
+        with self.placed():
+            return load_weights(self, source, strict, names)
 
 
 def _hanging(text: str, indent: int) -> list[str]:
