@@ -24,7 +24,12 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
                        "result.plots()": "image/png", "parity.resolve": "no divergence"},
          "03_benchmarks": {"bench.pictures": "image/png", "plt.loglog": "image/png", "axis.barh": "image/png"},
          "04_layer_status": {"status.run": "deterministic", "Counter(": "image/png",
-                             "to_come.items()": "ContinuumMemory"}}
+                             "to_come.items()": "ContinuumMemory"},
+         "05_your_own_op": {"axes[1].plot": "image/png", "found = clnet.check(swish)\nfound": "extremes",
+                            "slip = F.custom": "line 3: use of undeclared identifier", "%%opencl heat": "parity",
+                            "%%clprofile": "each timed alone", "%clbench -r 3": "times the first",
+                            "model.save": "equal bits after loading: True"}}
+LONG = {"05_your_own_op"}  # that are run in full runs alone
 
 
 def seen(notebook: Any, stem: str) -> None:
@@ -34,7 +39,8 @@ def seen(notebook: Any, stem: str) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [pytest.param(p, marks=pytest.mark.full, id=p.stem) if p.stem in LONG else p
+                                  for p in NOTEBOOKS], ids=lambda p: p.stem)
 def test_runs(path: Path) -> None:
     notebook = notebooks.executed(path)
     assert notebooks.problems(notebook) == []

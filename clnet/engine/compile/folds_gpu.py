@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...core.size import divides, typical, varies
 from . import c_types as ct
 from .accesses import known_alignment, nice_share
-from .emit import Emitter, Params
+from .emit import Emitter
 from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .fusion import Folds, Schedule
 from .index import Expr, var
@@ -57,7 +57,7 @@ def _power(n: int) -> int:
 class _GpuWriter(Writer):
     def __init__(self, schedule: Schedule, fusion: Folds, dims: Shape, device: Device, scratch: dict[str, int]) -> None:
         super().__init__(schedule, fusion, dims, device)
-        self.params = Params(scratch=scratch)
+        self.params.scratch = scratch
         self.index = "uint" if dims.results * max(dims.length, 1) < 1 << 31 else "size_t"
         self.part_names = {(id(core), c): f"g_part{k}" for k, (core, c, _) in enumerate(self.acc.rows)}
 

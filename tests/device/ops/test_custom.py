@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -54,6 +55,18 @@ def test_own_ops_fuse_run_and_are_replaced(engine: Any) -> None:
     gc.collect()
     assert old() is None and len(engine.plans) < plans, "plans of what was replaced are let go"
     np.testing.assert_array_equal(again(t).numpy(), x + 2)
+
+
+def test_programs_of_gpus_have_the_functions_that_they_call(engine: Any, as_gpu: Any) -> None:
+    if not engine.compiles:
+        pytest.skip("NumPy writes no programs")
+    most = custom.reduction("my_most", "fmax(a, b)", "-INFINITY", map="fabs(x)")
+    with clnet.on(as_gpu(engine)) as gpu:
+        for axes in (0, 1):
+            x = clnet.tensor(np.zeros((1000, 64), np.float32)).reshape((64, 1000) if axes else (1000, 64))
+            for launch in gpu.plan_for([most(x, axes=axes)])[0].launches:
+                called = set(re.findall(r"\bg_my_most_\w+", launch.text))
+                assert called and all(re.search(rf"inline \w+ {name}\(", launch.text) for name in called), launch.name
 
 
 def test_a_recorded_kernel_takes_other_shapes_and_what_tune_found(engine: Any) -> None:
