@@ -7,6 +7,7 @@ the picture 350 pixels wide; axes without a box, names at the lines themselves.
 from __future__ import annotations
 
 import io
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ COLORS = (BARS, SLOW, FAST, "#8a5aa5", "#7a6a2f", "#3c8f9e")
 PLAIN: dict[str, Any] = {"parse_math": False}  # a name with $ is a name, not a formula
 WIDTH, DPI, FINE = 6.4, 100, 2  # [inch], [pixels an inch] on a page, pixels of ours in one of the page's
 TITLE, LABEL, SMALL = 13, 12, 11  # [points]
+LINE = 58  # [letters] of a title in a picture's width
 
 
 class Picture(bytes):
@@ -62,8 +64,8 @@ def figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
 
 
 def titled(axes: Axes, title: str) -> None:
-    """The title, at the left."""
-    axes.set_title(title, fontsize=TITLE, color=INK, loc="left", **PLAIN)
+    """The title over the whole width, in lines that fit."""
+    axes.figure.suptitle(fill(title, LINE), fontsize=TITLE, color=INK, x=0.01, ha="left", **PLAIN)
 
 
 def png(drawing: Figure, title: str, note: str = "") -> Picture:

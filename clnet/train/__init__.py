@@ -3,7 +3,19 @@
 from ..names import guide as _guide
 from . import data
 from .batches import Batches
-from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, JSONLog, ModelCheckpoint
+from .callbacks import (
+    EMA,
+    Callback,
+    Checkpoint,
+    CSVLog,
+    EarlyStopping,
+    JSONLog,
+    LambdaCallback,
+    ModelCheckpoint,
+    TensorBoard,
+    TimeLimit,
+)
+from .finder import find_lr
 from .history import History
 from .live import Live
 from .metrics import METRICS, metric
@@ -13,7 +25,8 @@ from .scaling import LossScale
 from .sequences import Sequences
 from .trainer import Trainer
 
-__all__ = ["METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History", "JSONLog",
-           "Live", "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences", "Trainer", "data", "metric"]
+__all__ = ["EMA", "METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History",
+           "JSONLog", "LambdaCallback", "Live", "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences",
+           "TensorBoard", "TimeLimit", "Trainer", "data", "find_lr", "metric"]
 
 _guide(__name__)

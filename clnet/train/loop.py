@@ -213,7 +213,8 @@ class Loop:
         numbers, matrices = self.books.numbers()
         logs = {"epoch": self.epoch + 1, **numbers}
         if self.validation is not None:
-            numbers, others = self._validated(self.validation)
+            with self.callbacks.measured():
+                numbers, others = self._validated(self.validation)
             logs |= {f"val_{k}": v for k, v in numbers.items()}
             matrices |= {f"val_{k}": v for k, v in others.items()}
         optimizer = self.optimizer

@@ -171,7 +171,7 @@ class Books:
         self.rows, self.held = [tuple(map(float, row)) for row in rows], [[a] for a in arrays]
 
     def since(self, begin: int) -> dict[str, float]:
-        """Loss and metrics of the rows from `begin` on; of what is counted or kept over the epoch, its number so far."""
+        """Loss and metrics of the rows from `begin` on; of what is counted over the epoch, its number so far."""
         rows, found = self.rows[begin:], self.numbers(whole=False)[0]
         if len(rows):
             window = Books(self.gathered)

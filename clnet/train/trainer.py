@@ -29,6 +29,7 @@ from . import checkpoint
 from .batches import Batches, even
 from .callbacks import several
 from .check import Tried, bad_input, check, check_inputs, time_axes
+from .finder import FoundRates, find_lr, one_cycle
 from .history import History
 from .live import view_of
 from .loop import Loop
@@ -302,6 +303,19 @@ class Trainer:
         except ConfigError as error:
             raise ConfigError(f"predict_proba: {error}") from None
 
+    def find_lr(self, *arguments: Any, **named: Any) -> FoundRates:
+        """find_lr(x, y, low=1e-7, high=10, steps=100) or find_lr(data, ...): losses while the learning rate rises, a
+        suggestion, a plot; the trainer is as before. See clnet.train.find_lr.
+        """
+        x, y, rest = apart(arguments, named)
+        return find_lr(self, joined(x, y), *rest, **named)
+
+    def fit_one_cycle(self, *arguments: Any, max_lr: float | None = None, **named: Any) -> History:
+        """fit_one_cycle(x, y, epochs=5, max_lr=0.01, ...): `fit` while the rate goes up to max_lr (None: the
+        optimizer's own) and down again, once over the whole run; the optimizer's rate is as before then.
+        """
+        return one_cycle(self, max_lr, arguments, named)
+
     def stop(self, why: str = "stopped") -> None:
         """Ends training after this epoch."""
         self.history.stopped = why
@@ -326,6 +340,11 @@ class Trainer:
             raise ConfigError(
                 "save_checkpoint: expected a run; got none; call fit first, or save the model with model.save.")
         checkpoint.save(self, path)
+
+    def prepare(self, data: Samples) -> None:
+        """Everything that fit does before its first step."""
+        self._prepare(data)
+        self._attach()
 
     def _attach(self) -> None:
         """Gives the parameters to the optimizer, unless it has just these already:

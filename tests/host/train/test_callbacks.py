@@ -1,0 +1,167 @@
+"""What happens beside training: rates that are looked for, averages of weights, ends by the clock, events on disk."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ConfigError
+from clnet.layers import Activation, Dense, Dropout
+from clnet.model import Sequential
+from clnet.optimizers import SGD, Adam, Group
+from clnet.train import (
+    EMA,
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LambdaCallback,
+    ModelCheckpoint,
+    TensorBoard,
+    TimeLimit,
+    Trainer,
+    find_lr,
+)
+
+DRAWS = np.random.default_rng(0)
+X = DRAWS.normal(size=(90, 4)).astype(np.float32)
+Y = (X[:, 0] + X[:, 1] > 0).astype(np.int32)
+
+
+@pytest.fixture(autouse=True)
+def on_host() -> Iterator[None]:
+    with clnet.on("numpy"):
+        yield
+
+
+def made(optimizer: Any = None) -> Trainer:
+    clnet.seed(0)
+    model = Sequential(Dense(in_features=4, out_features=16), Activation("relu"), Dropout(0.1),
+                       Dense(in_features=16, out_features=2))
+    return Trainer(model, "cross_entropy", optimizer or Adam(lr=0.01))
+
+
+def weights(trainer: Trainer) -> np.ndarray[Any, Any]:
+    return np.concatenate([v.numpy().ravel() for v in trainer.model.variables().values()])
+
+
+def test_looking_for_a_rate_leaves_everything_as_it_was() -> None:
+    """Weights, the optimizer's state, random numbers, history: the next run is that of a trainer that never looked."""
+    plain, looked = made(), made()
+    for trainer in (plain, looked):
+        trainer.fit(X, Y, epochs=1, batch_size=16, verbose=False)
+    found = looked.find_lr(X, Y, steps=60, batch_size=16)
+    assert 1e-4 < (found.suggestion or 0) < 1 and len(found.rates) <= 60
+    assert found.rates[1] / found.rates[0] == pytest.approx(1e8 ** (1 / 59))
+    assert "suggestion: lr=" in str(found) and found.plot().size[0] > 300
+    assert looked.optimizer.lr == 0.01 and np.array_equal(weights(plain), weights(looked))
+    ours, theirs = (t.fit(X, Y, epochs=2, batch_size=16, verbose=False)["loss"] for t in (looked, plain))
+    assert ours == theirs
+    with pytest.raises(ConfigError, match="0 < low < high"):
+        find_lr(plain, clnet.data.Dataset(X, Y), low=1.0, high=0.1)
+    with pytest.raises(ConfigError, match="one rate for all"):
+        made(Adam(groups=(Group(roles=("bias",), lr=0.1),))).find_lr(X, Y)
+
+
+def test_one_cycle_in_one_call() -> None:
+    rates: list[float] = []
+    trainer = made(SGD(lr=0.5))
+    watch = LambdaCallback(on_batch_end=lambda t: rates.append(t.optimizer.rate(t.optimizer.t)))
+    for _ in range(2):  # a second cycle begins where the first ended
+        rates.clear()
+        history = trainer.fit_one_cycle(X, Y, epochs=4, batch_size=18, validation=0.2, verbose=False, callbacks=watch)
+        assert len(history) == 4 and len(rates) == 16 and trainer.optimizer.lr == 0.5
+        assert rates[0] <= 0.5 / 25 * 1.5 or rates[0] == pytest.approx(0.5 / 25)
+        assert max(rates) == pytest.approx(0.5, rel=0.1) and rates[-1] < 1e-4 and 3 <= int(np.argmax(rates)) <= 5
+    with pytest.raises(ConfigError, match="a rate above 0"):
+        trainer.fit_one_cycle(X, Y, max_lr=-1)
+
+
+def test_averages_are_validated_saved_and_left_in_the_model(tmp_path: Path) -> None:
+    """a ← d a + (1 − d) w, computed again from the weights of every step."""
+    path, seen = tmp_path / "best.safetensors", []
+    trainer = made()
+    watch = LambdaCallback(on_train_begin=lambda t: seen.append(np.array(t.optimizer.arenas[0].flat.numpy())),
+                           on_batch_end=lambda t: seen.append(np.array(t.optimizer.arenas[0].flat.numpy())))
+    history = trainer.fit(X, Y, epochs=3, batch_size=30, validation=(X, Y), verbose=False,
+                          callbacks=[EMA(0.8), watch, ModelCheckpoint(path, best_only=False)])
+    expected = seen[0].astype(np.float64)
+    for t, w in enumerate(seen[1:], 1):
+        d = min(0.8, (1 + t) / (10 + t))
+        expected = d * expected + (1 - d) * w
+    np.testing.assert_allclose(trainer.optimizer.arenas[0].flat.numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(expected, seen[-1], atol=1e-4)
+    assert trainer.evaluate(X, Y)["loss"] == pytest.approx(history["val_loss"][-1], abs=1e-6)
+    saved = clnet.load(path).variables()
+    assert all(np.array_equal(saved[n].numpy(), v.numpy()) for n, v in trainer.model.variables().items())
+    with pytest.raises(ConfigError, match="below 1"):
+        EMA(1.0)
+
+
+def test_averages_go_on_where_a_run_is_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    kept = {"batch_size": 30, "verbose": False}
+    whole, first, again = made(), made(), made()
+    whole.fit(X, Y, epochs=4, callbacks=EMA(0.9), **kept)
+    first.fit(X, Y, epochs=2, callbacks=[EMA(0.9), Checkpoint(path)], **kept)
+    again.fit(X, Y, epochs=4, callbacks=[EMA(0.9)], resume=path, **kept)
+    np.testing.assert_array_equal(weights(again), weights(whole))
+
+
+def test_an_end_by_the_clock_and_functions_at_events() -> None:
+    trainer = made()
+    history = trainer.fit(X, Y, epochs=10**6, batch_size=30, verbose=False, callbacks=TimeLimit(0.2))
+    assert history.stopped == "0.2 seconds are up" and 0 < len(history.steps) < 10**5
+    seen: list[int] = []
+    made().fit(X, Y, epochs=2, verbose=False, callbacks=LambdaCallback(
+        on_epoch_end=lambda t, logs: seen.append(int(logs["epoch"])), on_train_end=lambda t: seen.append(0)))
+    assert seen == [1, 2, 0]
+    with pytest.raises(ConfigError, match=r"did you mean 'on_epoch_end'\?"):
+        LambdaCallback(on_epoch_ends=print)
+    with pytest.raises(ConfigError, match="above 0"):
+        TimeLimit(0)
+
+
+@pytest.mark.full
+def test_events_of_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event
+
+    history = made().fit(X, Y, epochs=2, batch_size=30, validation=(X, Y), verbose=False,
+                         callbacks=TensorBoard(tmp_path))
+    data, at, found = next(tmp_path.glob("events*")).read_bytes(), 0, dict[str, list[float]]()
+    while at < len(data):  # a record: its length, 4 bytes of checksum, the event, 4 more
+        size = int.from_bytes(data[at : at + 8], "little")
+        event = Event.FromString(data[at + 12 : at + 12 + size])
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append(value.simple_value)
+        at += size + 16
+    assert found["validation/loss"] == pytest.approx(history["val_loss"])
+    assert found["step/loss"] == pytest.approx(history.steps) and len(found["training/accuracy"]) == 2
+    known = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("tensorboardX"):
+            raise ImportError(name)
+        return known(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigError, match="pip install tensorboardX"):
+        TensorBoard(tmp_path)
+
+
+def test_phases_by_freezing() -> None:
+    """First the last layer alone, then all."""
+    trainer = made()
+    before = trainer.model[0].weight.numpy().copy()
+    trainer.model.freeze("layers.0")
+    trainer.fit(X, Y, epochs=1, verbose=False)
+    assert np.array_equal(trainer.model[0].weight.numpy(), before)
+    trainer.model.unfreeze("*")
+    trainer.fit(X, Y, epochs=1, verbose=False, callbacks=[EarlyStopping("loss"), Callback()])
+    assert not np.array_equal(trainer.model[0].weight.numpy(), before)
