@@ -13,9 +13,11 @@ import numpy as np
 from ..core import arguments
 from ..core.arguments import Sizes
 from ..core.arrays import Array
+from ..core.autocast import wide
 from ..core.op import Case, Pointwise, pointwise
-from ..core.spec import INTS, Spec, dtype_name
-from ..core.tensor import Tensor, TensorLike, as_tensor
+from ..core.precision import stored_dtype
+from ..core.spec import INTS, Spec, dtype_name, is_float
+from ..core.tensor import Operators, Tensor, TensorLike, as_tensor
 from ..errors import DTypeError
 from .special import special
 
@@ -202,7 +204,21 @@ def pow(x: TensorLike, y: TensorLike) -> Tensor:
         raise DTypeError(
             "pow: expected exponents of at least 0 for integers; "
             f"got {least}; cast one of them to float32 for fractions.")
-    return _pow(x, y)
+    return _pow(x, y) if (few := _few_products(x, y)) is None else few
+
+
+def _few_products(x: TensorLike, y: TensorLike) -> Tensor | None:
+    """x^y for an exponent that is written as 2, 3 or 4: as products, for a device's pow takes up to a hundred times as
+    long, most of all of negative bases. None for others.
+    """
+    if type(y) not in (int, float) or y not in (2, 3, 4) or not isinstance(x, Operators):
+        return None
+    t = as_tensor(x)
+    if not is_float(t.dtype) and (t.dtype not in INTS or type(y) is float):
+        return None
+    t = wide(t) if stored_dtype() else t  # as powers are taken in mixed precision
+    squared = square(t)
+    return squared if y == 2 else squared * t if y == 3 else square(squared)
 
 
 def _is_integer(v: TensorLike) -> bool:

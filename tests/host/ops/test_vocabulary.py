@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from clnet import ops as F
-from clnet.core.tensor import Tensor, tensor
+from clnet.core.autodiff import gradients
+from clnet.core.tensor import Tensor, tensor, walk
 from clnet.engine import on
 from clnet.errors import ClnetError, ConfigError, DTypeError, ShapeError
 
@@ -17,9 +18,11 @@ RNG = np.random.default_rng(0)
 EQUATIONS: list[tuple[Any, ...]] = [
     ("ij,jk->ik", (3, 4), (4, 5)), ("ij,jk", (3, 4), (4, 5)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("iij->ij", (3, 3, 2)),
     ("iii->i", (3, 3, 3)), ("iij,jk,i", (3, 3, 2), (2, 4), (3,)), ("ij->", (3, 4)), ("ba", (3, 4)), ("i,i", (3,), (3,)),
-    ("i,i->i", (3,), (3,)), ("i,j", (3,), (4,)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("...i,...i->...", (2, 3), (3,)),
+    ("i,i->i", (3,), (3,)), ("i,j", (3,), (4,)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("...i,...i->...", (2, 3), (3,)),
     ("...ij,...jk->...ik", (2, 3, 4), (1, 4, 5)), ("...ij,jk", (2, 6, 3, 4), (4, 5)), ("i...,i->...", (3, 2, 5), (3,)),
-    ("ab,cd,ef,bc,de->af", (2, 3), (4, 5), (6, 7), (3, 4), (5, 6)), ("ij,ij->", (3, 4), (3, 4)), (",ij->ij", (), (2, 3)),
+    ("ab,cd,ef,bc,de->af", (2, 3), (4, 5), (6, 7), (3, 4), (5, 6)), ("ij,ij->", (3, 4), (3, 4)),
+    (",ij->ij", (), (2, 3)),
     ("ij,ik,il->jkl", (3, 2), (3, 4), (3, 5)), ("i,ij,j->", (3,), (3, 4), (4,)), ("", ()), ("bi,bi->b", (4, 5), (4, 5)),
     ("ijk,k->", (2, 3, 4), (4,)), ("...,...->...", (2, 1, 3), (4, 3)), ("aab,bcc->ac", (2, 2, 3), (3, 4, 4)),
     ("ij,jk->ik", (0, 4), (4, 5)), ("ij,jk->ik", (3, 0), (0, 5)), ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4))]
@@ -44,6 +47,17 @@ def test_several_operands_are_contracted_in_a_good_order() -> None:
     vectors = [RNG.normal(size=1024).astype(np.float32) for _ in range(4)]
     y = F.einsum("a,b,c,d,d,c,b,a->", *vectors, *vectors[::-1])
     assert np.isclose(y.item(), np.prod([v @ v for v in vectors]), rtol=1e-5)
+
+
+def test_powers_by_small_numbers_are_products() -> None:
+    """To the last bit, in the dtype of x, and no device's pow runs."""
+    for x in (np.float32([-3.7, 0.0, 2.5, np.inf]), np.int32([-3, 0, 7])):
+        for n, wanted in ((2, x * x), (3, x * x * x), (4, (x * x) * (x * x))):
+            y = tensor(x) ** n
+            assert y.dtype == x.dtype.name and not {"pow"} & {t.op.name for t in walk([y]) if t.op}
+            assert np.array_equal(y.numpy(), wanted, equal_nan=True)
+    w = tensor(np.float32([-3.0, 0.0, 2.0]))
+    assert np.array_equal(gradients((w**3).sum(), [w])[0].numpy(), np.float32([27, 0, 12]))
 
 
 X, GAPS = RNG.normal(size=(4, 5, 6)).astype(np.float32), RNG.normal(size=(4, 6)).astype(np.float32)
