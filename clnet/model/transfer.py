@@ -41,6 +41,7 @@ class Loaded(Shown):
 
     def table(self) -> Table:
         """A row a name: what it was taken from, or why not."""
+        rows: list[tuple[str | None, str | None, str]]
         rows = [(ours, theirs, "loaded") for ours, theirs in self.loaded.items()]
         rows += [(ours, theirs, f"shape {mine}, theirs {other}")
                  for ours, (theirs, mine, other) in self.wrong_shape.items()]

@@ -23,32 +23,8 @@ from .. import ops as F
 from ..core.tensor import Tensor
 from ..engine import current, on
 from ..errors import ConfigError, DataError
-from ..layers import (
-    LSTM,
-    Activation,
-    BasicBlock,
-    BatchNorm,
-    Bidirectional,
-    Concatenate,
-    Conv2d,
-    Dense,
-    DenseBlock,
-    Embedding,
-    GlobalPool,
-    InvertedResidual,
-    LayerNorm,
-    MaxPool2d,
-    Mean,
-    PatchEmbedding,
-    PositionalEncoding,
-    Reshape,
-    TransformerEncoderBlock,
-    Transition,
-    Upsample2d,
-)
-from ..layers.base import Layer, Symbolic
 from ..losses import CrossEntropyLoss, MSELoss
-from ..model.sequential import Graph, Input, Model, Sequential
+from ..models import bilstm, densenet, gpt, mobilenet, resnet, unet, vit
 from ..optimizers import AdamW, CosineAnnealingLR
 from . import data
 from .history import History
@@ -59,109 +35,10 @@ if TYPE_CHECKING:
     from ..engine.protocol import Where
 
 IMAGE = (1, 8, 8)
-CLASSES = 10
 NOISE = 0.3  # standard deviation of what a denoiser removes, of pixels in [0, 1]
 LETTERS = "\n" + "".join(map(chr, range(32, 127)))  # everything else in a text is "?"
 CONTEXT = 64  # letters that a language model sees
 BATCH = 64
-
-
-# --- the networks
-def _conv(channels: int, kernel: int = 3, stride: int = 1, act: str = "relu") -> list[Layer]:
-    return [Conv2d(out_channels=channels, kernel_size=kernel, stride=stride, padding=kernel // 2, bias=False),
-            BatchNorm(), Activation(name=act)]
-
-
-def resnet(blocks: int = 3, width: int = 16) -> Sequential:
-    """conv, 3 stages of `blocks` BasicBlocks with width, 2 and 4 times it, mean, map to classes:
-    ResNet-20 is blocks=3, width=16.
-
-    Paper: He, Zhang, Ren, Sun 2016, arXiv:1512.03385, section 4.2.
-    """
-    stages = [BasicBlock(out_channels=width << s, stride=2 if s and not b else 1)
-              for s in range(3) for b in range(blocks)]
-    return Sequential([*_conv(width), *stages, GlobalPool(), Dense(out_features=CLASSES)])
-
-
-def mobilenet(width: int = 16, blocks: int = 2, expansion: int = 4) -> Sequential:
-    """conv, 3 stages of InvertedResiduals, 1×1 conv, mean, map to classes: MobileNetV2 for small images.
-
-    Paper: Sandler et al. 2018, arXiv:1801.04381.
-    """
-    stages = [InvertedResidual(out_channels=width * (s + 1), stride=2 if s and not b else 1, expansion=expansion)
-              for s in range(3) for b in range(blocks)]
-    return Sequential([*_conv(width, act="relu6"), *stages, *_conv(8 * width, 1, act="relu6"), GlobalPool(),
-                       Dense(out_features=CLASSES)])
-
-
-def densenet(growth: int = 8, layers: int = 4, blocks: int = 2) -> Sequential:
-    """conv, DenseBlocks with Transitions between, norm, relu, mean, map to classes.
-
-    Paper: Huang, Liu, van der Maaten, Weinberger 2017, arXiv:1608.06993.
-    """
-    body: list[Layer] = [Conv2d(out_channels=2 * growth, kernel_size=3, padding=1, bias=False)]
-    for b in range(blocks):
-        body += [*([Transition()] if b else []), DenseBlock(num_layers=layers, growth_rate=growth)]
-    return Sequential([*body, BatchNorm(), Activation(name="relu"), GlobalPool(), Dense(out_features=CLASSES)])
-
-
-def unet(width: int = 16, depth: int = 2) -> Graph:
-    """Down `depth` times (two convs, max pool), up again (nearest, beside it the same size from the way down,
-    two convs), 1×1 conv: image to image.
-
-    Paper: Ronneberger, Fischer, Brox 2015, arXiv:1505.04597.
-    """
-    def twice(x: Symbolic, channels: int) -> Any:
-        for layer in (*_conv(channels), *_conv(channels)):
-            x = layer(x)
-        return x
-
-    x = image = Input(IMAGE, name="image")
-    beside = []
-    for level in range(depth):
-        x = twice(x, width << level)
-        beside.append(x)
-        x = MaxPool2d(kernel_size=2)(x)
-    x = twice(x, width << depth)
-    for level in reversed(range(depth)):
-        x = twice(Concatenate()(Upsample2d()(x), beside[level]), width << level)
-    return Model([image], [Conv2d(out_channels=1, kernel_size=1)(x)])
-
-
-def _blocks(count: int, heads: int, width: int, causal: bool) -> list[Layer]:
-    return [TransformerEncoderBlock(num_heads=heads, d_ff=4 * width, dropout=0.0, activation="gelu", norm_first=True,
-                                    causal=causal) for _ in range(count)]
-
-
-def vit(width: int = 48, blocks: int = 3, heads: int = 4, patch: int = 2) -> Sequential:
-    """Patches with learned positions, transformer blocks, norm, mean over patches, map to classes.
-
-    Paper: Dosovitskiy et al. 2021, arXiv:2010.11929.
-    """
-    patches = PatchEmbedding(image_size=IMAGE[-1], patch_size=patch, in_channels=1, embed_dim=width, pos_embed=True)
-    return Sequential([patches, *_blocks(blocks, heads, width, False), LayerNorm(), Mean(axis=1),
-                       Dense(out_features=CLASSES)])
-
-
-def gpt(width: int = 64, blocks: int = 2, heads: int = 4, letters: int = len(LETTERS),
-        context: int = CONTEXT) -> Sequential:
-    """Letters (N, T) to logits of the letter after each (N, T, letters): embedding, learned positions,
-    causal transformer blocks, norm, map.
-
-    Paper: Radford et al. 2019, "Language models are unsupervised multitask learners".
-    """
-    start = [Embedding(num_embeddings=letters, embedding_dim=width), PositionalEncoding(max_len=context, learned=True)]
-    return Sequential([*start, *_blocks(blocks, heads, width, True), LayerNorm(),
-                       Dense(out_features=letters, bias=False)])
-
-
-def bilstm(hidden: int = 32) -> Sequential:
-    """An image as 8 steps of 8 pixels, an LSTM each way, map of both last outputs to classes.
-
-    Paper: Graves, Schmidhuber 2005, Neural Networks 18.
-    """
-    return Sequential([Reshape(shape=IMAGE[1:]), Bidirectional(layer=LSTM(hidden_size=hidden, return_sequences=False)),
-                       Dense(out_features=CLASSES)])
 
 
 # --- what they learn

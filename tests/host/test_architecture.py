@@ -46,6 +46,7 @@ FLOORS: list[list[list[str]]] = [
     [["losses"]],
     [["metrics"]],
     [["model"]],
+    [["models"]],
     [["train"]],
     [["workbench"], ["sklearn"]],
     [["commands"]],
