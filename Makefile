@@ -10,7 +10,7 @@ ifneq ($(BROWSER),)
 EXTRAS := test,lint,browser
 endif
 
-.PHONY: demo test lab lint status notebooks clean
+.PHONY: demo test lab lint status notebooks docs clean
 
 demo: $(VENV)/.stamp
 	$(BIN)/clnet report --quick
@@ -32,6 +32,15 @@ status: $(VENV)/.stamp
 notebooks: $(VENV)/.stamp
 	$(BIN)/python -m clnet.workbench.notebooks
 
+# The documentation as pages in site/, every warning an error: site/index.html opens without a server or network.
+docs: $(VENV)/.stamp
+ifdef UV
+	uv pip install --quiet --python $(BIN)/python -e '.[docs]'
+else
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+endif
+	$(BIN)/python docs/site/build.py
+
 # One stamp: the environment is made again only when pyproject.toml changed.
 $(VENV)/.stamp: pyproject.toml
 	@echo "Making $(VENV): about 1.5 GB (an OpenCL runtime, JupyterLab, the scientific stack), a minute or so."
@@ -45,4 +54,4 @@ endif
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""What `help` says of a configured class: its docstring, and behind it the arguments that its fields make."""
+"""What `help` says of a configured class: its docstring, the arguments that its fields make, and an example."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import inspect
 import textwrap
 from typing import Any
 
+from ..documented import behind, example
 from .calls import argument, default_of, extra
+from .families import family_of
 
 WIDTH = 100  # columns
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "length ≥", "max_length": "length ≤"}
@@ -24,13 +26,24 @@ class Described:
     def __get__(self, instance: object, cls: type) -> str:
         fields = sorted(dataclasses.fields(cls), key=lambda f: f.kw_only is True)  # type: ignore[arg-type]
         rows = [(argument(f), _about(f)) for f in fields]
-        if not rows:
-            return self.text
-        wide = max(len(name) for name, _ in rows)
-        lines = [textwrap.fill(f"{name:<{wide}}   {about}", WIDTH, initial_indent=" " * 4,
-                               subsequent_indent=" " * (wide + 7), break_long_words=False, break_on_hyphens=False)
-                 for name, about in rows]
-        return "\n".join([inspect.cleandoc(self.text), "", "Arguments:", *lines])
+        family = family_of(cls)
+        found = example(family.__name__.lower(), cls.__name__) if family and _is_own(cls, family) else ""
+        return behind(_with_arguments(self.text, rows), found)
+
+
+def _is_own(cls: type, family: type) -> bool:
+    """Whether the class is known by its name: no base, and none that a class of the same name replaced."""
+    return family.registry.get(cls.__name__) is cls  # type: ignore[attr-defined,no-any-return]
+
+
+def _with_arguments(text: str, rows: list[tuple[str, str]]) -> str:
+    if not rows:
+        return text
+    wide = max(len(name) for name, _ in rows)
+    lines = [textwrap.fill(f"{name:<{wide}}   {about}", WIDTH, initial_indent=" " * 4,
+                           subsequent_indent=" " * (wide + 7), break_long_words=False, break_on_hyphens=False)
+             for name, about in rows]
+    return "\n".join([inspect.cleandoc(text), "", "Arguments:", *lines])
 
 
 def _about(f: dataclasses.Field[Any]) -> str:

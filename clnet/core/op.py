@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, T
 
 import numpy as np
 
+from ..documented import Documented
 from ..errors import ConfigError
 from . import arguments
 from .arrays import Array
@@ -110,6 +111,7 @@ class Op:
         OPS[self.name] = self
         self.key = self.name
         self.builtin = _importing()
+        self.__doc__ = Documented(self.doc, self.name)  # what help shows of it, in place of the class's
 
     def __call__(self, *inputs: TensorLike, **attrs: Any) -> Tensor:
         return self.record(inputs, attrs)

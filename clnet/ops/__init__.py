@@ -1,5 +1,6 @@
 """Everything differentiable, a module a family."""
 
+from ..documented import document as _document
 from ..names import guide as _guide
 from ..names import tell as _tell
 from . import custom, graphs, mesh, methods
@@ -170,4 +171,5 @@ from .summaries import corrcoef, cov, diff, median, nanmax, nanmean, nanmin, nan
 from .view import expand, flip, fold_windows, pad, permute, reshape, transpose, windows
 
 _tell(__name__)
+_document(__name__)
 _guide(__name__)

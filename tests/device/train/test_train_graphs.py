@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,14 +157,6 @@ def test_kinds_reach_the_model(engine: Any) -> None:
     assert data.names == ("x", "edges", "edge_types", "node_types")
     history = trainer.fit(data, epochs=20, verbose=False)
     assert history["loss"][-1] < 0.5 * history["loss"][0]
-
-
-@pytest.mark.slow
-def test_the_page_on_graphs_runs(engine: Any) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "graphs.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 6
-    exec("\n".join(blocks), {})
 
 
 def test_what_is_refused(engine: Any) -> None:

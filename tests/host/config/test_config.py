@@ -55,7 +55,7 @@ def test_a_bad_field_is_named(call: Any, words: str) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_help_speaks_of_every_argument(cls: type[Configured]) -> None:
-    text, _, arguments = (cls.__doc__ or "").partition("\nArguments:\n")
+    text, _, arguments = (cls.__doc__ or "").partition("\n\nExample:")[0].partition("\nArguments:\n")
     assert text.strip() and "Arguments:" not in arguments
     said = {line.split()[0]: " ".join(line.split()[1:]) for line in arguments.replace("\n     ", "").splitlines()}
     properties = {k: v for k, v in of_class(cls)["properties"].items() if k != "type"}
@@ -69,12 +69,13 @@ def test_help_speaks_of_every_argument(cls: type[Configured]) -> None:
 
 def test_help_says_bounds_and_defaults() -> None:
     lines = (Dense.__doc__ or "").splitlines()
-    assert lines[0] == "y = act(x · Wᵀ + b)" and lines[4:] == [
+    assert lines[0] == "y = act(x · Wᵀ + b)" and lines[4:9] == [
         "Arguments:",
         "    in_features    size of the last axis of the input (> 0, left out: the first call binds it)",
         "    out_features   size of the last axis of the output (> 0, required)",
         "    bias           whether b is added (default True)",
         "    activation     name of the function applied last; None: identity (default None)"]
+    assert lines[9:11] == ["", "Example:"] and lines[-1] == "    (3, 5)"
 
 
 def test_fields_do_not_change_after_the_check() -> None:
