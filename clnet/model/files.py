@@ -21,7 +21,7 @@ import safetensors.numpy
 
 from ..config.fields import parse_json
 from ..core.spec import dtype_name, is_float, np_dtype
-from ..core.state import Arena, Variable
+from ..core.state import Arena, Variable, changed
 from ..core.tensor import Operators, TensorLike, tensor
 from ..errors import CheckpointError, ClnetError, ConfigError
 from ..layers.base import Layer
@@ -227,7 +227,35 @@ def held(model: Layer) -> list[Variable]:
     for v in model.variables().values():
         arena: Arena | None = getattr(v, "arena", None)
         found |= {id(w): w for w in ([v] if arena is None else [arena.flat, *arena.memory.values()])}
-    return [*found.values(), *(g.counter for g in model.generators())]
+    return [*found.values(), *(g.counter for g in model.generators()), *states(model).values()]
+
+
+def states(model: Layer) -> dict[str, Variable]:
+    """What calls leave for later ones, by path: variables in dicts of layers. It belongs to a run, which checkpoints
+    hold, and not to the model, which files hold.
+    """
+    return {f"{path}.{n}": v for path, kept in _dicts(model) for n, v in kept.items() if isinstance(v, Variable)}
+
+
+def set_states(model: Layer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """The inverse of `states`, also where no call has made them yet."""
+    for path, kept in _dicts(model):
+        for name, array in arrays.items():
+            n = name.removeprefix(f"{path}.")
+            if n == name:
+                continue
+            if n in kept and kept[n].shape == array.shape:
+                put(kept[n], array)
+            else:
+                kept[n] = Variable(array, n)
+                changed()
+
+
+def _dicts(model: Layer) -> list[tuple[str, dict[str, Any]]]:
+    """The dicts of layers that hold variables or nothing yet, by path."""
+    return [(f"{path}.{name}".lstrip("."), value) for path, layer in layers(model).items()
+            for name, value in vars(layer).items()
+            if isinstance(value, dict) and all(isinstance(v, Variable) for v in value.values())]
 
 
 # --- models

@@ -28,6 +28,8 @@ def save(trainer: Trainer, path: str | Path) -> None:
         arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
     for k, g in enumerate(trainer.model.generators()):
         arrays |= {f"random.{k}.key": g.key, f"random.{k}.counter": np.asarray(g.counter.numpy(), np.uint32)}
+    arrays |= {f"state.{n}": np.asarray(v.numpy(), np.dtype(v.dtype))
+               for n, v in model_io.states(trainer.model).items()}
     if (scaling := trainer.steps.scaling) is not None:
         arrays |= {f"scale.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in scaling.variables().items()}
     arrays |= {f"history.{n}": a for n, a in trainer.history.arrays().items()}
@@ -80,6 +82,7 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
         model_io.check(scaling.variables(), _part(arrays, "scale."), who)
         for name, variable in scaling.variables().items():
             model_io.put(variable, arrays[f"scale.{name}"])
+    model_io.set_states(trainer.model, _part(arrays, "state."))
     optimizer.t = int(meta["t"])
     optimizer.load_counters(json.loads(meta.get("counters", "{}")))
     trainer.history.load(json.loads(meta["columns"]), _part(arrays, "history."))

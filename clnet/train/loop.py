@@ -16,6 +16,7 @@ from ..engine import current
 from ..engine.opencl import watching
 from ..engine.record import spec_of
 from ..errors import NonFiniteError
+from ..layers.kept import Keeping
 from ..optimizers.closure import Search
 from .batches import Batches
 from .callbacks import Callbacks
@@ -105,6 +106,9 @@ class Loop:
     def _remember(self) -> None:
         """What to go back to, on the device and on the host."""
         assert self.snapshot is not None
+        held = state(self.trainer.model, self.optimizer, self.steps.scaling)
+        if len(held) != len(self.snapshot.variables):  # layers keep something since their first call
+            self.snapshot = Snapshot(held)
         self.snapshot.take()
         self.counters = self.optimizer.counters()
 
@@ -276,6 +280,9 @@ class Loop:
         def again(count: int, look: bool) -> int:
             assert self.snapshot is not None
             self.snapshot.restore()
+            for layer in self.trainer.model.descend():
+                if isinstance(layer, Keeping) and not layer.among(self.snapshot.variables):
+                    layer.reset_state()  # it began in this window
             self.optimizer.load_counters(self.counters)
             self.optimizer.t, self.batch = first_step, first_batch
             self.steps.meter.clear()

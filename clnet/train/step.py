@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
 from ..losses.ignored import counted, scored
 from ..losses.reading import named
-from ..model.files import layers
+from ..model.files import layers, states
 from ..optimizers.base import Optimizer, assign
 from ..optimizers.closure import ClosureOptimizer, Search
 from .meter import Books, Gathered, Meter
@@ -91,7 +91,8 @@ class Formulas:
         return ()
 
     def _buffers(self) -> list[Variable]:
-        return [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
+        found = [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
+        return [*found, *states(self.model).values()]
 
     def test(self, *arguments: Any) -> tuple[()]:
         *inputs, y, row = arguments
@@ -249,11 +250,14 @@ class Steps:
 
 
 def state(model: Layer, optimizer: Optimizer, scaling: LossScale | None = None) -> dict[str, Variable]:
-    """Everything that a step changes: flat parameters, optimizer state, buffers, random counters, the loss scale."""
+    """Everything that a step changes: flat parameters, optimizer state, buffers, random counters, what calls leave for
+    later ones, the loss scale.
+    """
     found = {f"parameters.{k}": a.flat for k, a in enumerate(optimizer.arenas)}
     found |= {f"optimizer.{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
     held = {id(p) for p in optimizer.parameters}
     found |= {f"model.{n}": v for n, v in model.variables().items() if id(v) not in held}
+    found |= {f"states.{n}": v for n, v in states(model).items()}
     found |= {f"scale.{n}": v for n, v in (scaling.variables().items() if scaling else ())}
     return found | {f"random.{k}": g.counter for k, g in enumerate(model.generators())}
 

@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import clnet
 from clnet import init
 from clnet.engine.record import Recorded
 from clnet.errors import ClnetError
-from clnet.layers import Reservoir, Spiking, no_tape
+from clnet.layers import Dense, Reservoir, Spiking, no_tape
+from clnet.model import Sequential
+from clnet.model import files as model_io
+from clnet.optimizers import SGD
+from clnet.train import Trainer
+from clnet.train.callbacks import Checkpoint
 
 X = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
 
@@ -41,6 +47,41 @@ def test_spikes_one_step_at_a_time_are_those_of_the_sequence(engine: Any) -> Non
     whole = layer(X).numpy()
     steps = np.stack([layer(X[:, t]).numpy() for t in range(4)], 1)
     assert np.array_equal(steps, whole) and 0 < whole.sum() < whole.size
+
+
+def test_a_recorded_step_begins_anew_after_reset_state(engine: Any) -> None:
+    init.seed(0)
+    layer = Reservoir(2, 6, density=0.5, keep_state=True)
+
+    def body(x: Any) -> Any:
+        with no_tape():
+            return layer(x)
+
+    step = Recorded(body, "part")
+    first, second = (step(X[:, :2]).numpy() for _ in range(2))
+    layer.reset_state()
+    assert np.array_equal(step(X[:, :2]).numpy(), first) and not np.array_equal(first, second)
+    layer.reset_state()
+    assert np.array_equal(step(X[:2, :2]).numpy(), first[:2]), "a batch of another size"
+
+
+def run(epochs: int, **more: Any) -> tuple[Trainer, Any]:
+    init.seed(0)
+    model = Sequential(Reservoir(2, 6, density=0.5, keep_state=True), Dense(6, 1))
+    trainer = Trainer(model, "mse", SGD(lr=0.1), ())
+    return trainer, trainer.fit(np.tile(X, (2, 1, 1)), np.zeros((6, 4, 1)), epochs, 3, verbose=False, **more)
+
+
+def test_a_run_that_is_resumed_has_what_layers_kept(tmp_path: Any) -> None:
+    """The same bits as those of the run that went on."""
+    with clnet.on("numpy"):
+        whole, history = run(3)
+        run(2, callbacks=Checkpoint(tmp_path / "run", every=9, steps=3))
+        again, resumed = run(3, resume=tmp_path / "run")
+        assert resumed.steps == history.steps and len(history.steps) == 6
+        (kept,) = model_io.states(whole.model).values()
+        assert np.array_equal(kept.numpy(), next(iter(model_io.states(again.model).values())).numpy())
+        assert kept.numpy().any() and "state" not in "".join(whole.model.variables())
 
 
 @pytest.mark.parametrize(("make", "shape", "words"), [
