@@ -96,12 +96,81 @@ pack_sequence pack_padded_sequence pad_packed_sequence -> data.PackedSequences(x
 TensorDataset ArrayDataset -> data.from_arrays(x, y)
 train_test_split random_split -> data.from_arrays(x, y).split(test=0.2)
 CSVLogger TensorBoard -> train.CSVLog(path)
-cat concatenate -> ops.concat([a, b], 0)
-dot mm bmm -> ops.matmul(a, b)
-expand_dims -> ops.unsqueeze(x, axis)
-view -> ops.reshape(x, shape)
-zeros_like -> ops.zeros(x.shape)
-ones_like -> ops.ones(x.shape)
+cat concatenate append -> ops.concat([a, b], 0)
+vstack row_stack -> ops.concat([a, b], 0)
+hstack column_stack -> ops.concat([a, b], 1)
+dstack -> ops.concat([a, b], 2)
+unstack -> ops.unbind(x, axis)
+array_split tensor_split -> ops.chunk(x, parts, axis)
+dot mm bmm mv matvec vecmat baddbmm addmm multi_dot -> ops.matmul(a, b)
+inner -> ops.matmul(a, b.mT)
+vdot -> it is ops.sum(a * b).
+expand_dims atleast_1d atleast_2d -> ops.unsqueeze(x, axis)
+view unflatten -> ops.reshape(x, shape)
+ravel -> ops.flatten(x)
+broadcast_to -> ops.expand(x, shape)
+fliplr flipud -> ops.flip(x, axes)
+movedim rollaxis -> ops.moveaxis(x, source, target)
+swapdims -> ops.swapaxes(x, a, b)
+repeat_interleave -> ops.repeat(x, repeats, axis)
+diagflat diag_embed -> ops.diag(x)
+empty empty_like -> ops.zeros(x.shape)
+take index_copy -> ops.gather(x, index, axis)
+masked_select compress extract -> x[mask] selects by a mask.
+scatter scatter_ scatter_reduce put -> ops.put_along_axis(x, index, values, axis)
+index_add index_put index_fill -> x.at[index].add(values), .set, .multiply, .min, .max give x with other values there.
+segment_max -> ops.scatter_max(source, index, rows)
+argwhere flatnonzero -> ops.nonzero(x)
+digitize bucketize -> ops.searchsorted(edges, x)
+amax -> ops.max(x, axes)
+amin -> ops.min(x, axes)
+aminmax ptp -> it is ops.max(x, axes) and ops.min(x, axes).
+average std_mean var_mean -> it is ops.mean(x, axes) beside ops.std or ops.var; weights are factors of x.
+percentile -> ops.quantile(x, q / 100, axes)
+nanmedian nanquantile nanpercentile nanstd nanvar -> x[~ops.isnan(x)] leaves NaN out.
+cummin -> it is ops.cummax(-x), which gives minima of x with their signs changed.
+absolute fabs -> ops.abs(x)
+subtract -> ops.sub(x, y)
+multiply -> ops.mul(x, y)
+divide true_divide -> ops.div(x, y)
+floor_divide -> ops.floordiv(x, y)
+remainder -> ops.mod(x, y)
+power float_power -> ops.pow(x, y)
+negative -> ops.neg(x)
+rint around -> ops.round(x)
+fix -> ops.trunc(x)
+expit -> ops.sigmoid(x)
+asin -> ops.arcsin(x)
+acos -> ops.arccos(x)
+atan -> ops.arctan(x)
+atan2 -> ops.arctan2(x, y)
+asinh -> ops.arcsinh(x)
+acosh -> ops.arccosh(x)
+atanh -> ops.arctanh(x)
+gammaln -> ops.lgamma(x)
+psi -> ops.digamma(x)
+fmod -> it is x - y * ops.trunc(x / y).
+fmax fmin -> it is ops.maximum(x, y) and ops.minimum(x, y), in which NaN wins.
+bitwise_and -> ops.bit_and(x, y)
+bitwise_or -> ops.bit_or(x, y)
+bitwise_xor -> ops.bit_xor(x, y)
+bitwise_not -> ops.invert(x)
+eq -> ops.equal(x, y)
+ne -> ops.not_equal(x, y)
+gt -> ops.greater(x, y)
+ge -> ops.greater_equal(x, y)
+lt -> ops.less(x, y)
+le -> ops.less_equal(x, y)
+addcmul -> it is x + value * a * b.
+addcdiv -> it is x + value * a / b.
+cdist -> it is ops.norm(x[:, None] - y[None], -1).
+unfold -> ops.windows(x, size, stride)
+fold -> ops.fold_windows(x, n, size, stride, dilation)
+interpolate -> ops.resize(x, size)
+tril_indices -> it is ops.nonzero(ops.tril(ops.ones((n, n)))).
+triu_indices -> it is ops.nonzero(ops.triu(ops.ones((n, n)))).
+logspace geomspace -> it is base ** ops.linspace(start, stop, num).
+vmap fori_loop -> it is ops.scan(step, init, xs), which walks over an axis; other axes broadcast.
 nn keras -> clnet.layers
 optim optimizer optimisers -> clnet.optimizers
 functional F -> clnet.ops
@@ -160,13 +229,21 @@ backward grad requires_grad requires_grad_ retain_grad grad_fn -> dx, dw = clnet
 to cuda cpu xpu to_device -> clnet.use("gpu") and `with clnet.on("intel"):` say where ops run, model.use(...) moves a
   model, .numpy() gives an array.
 float half double bfloat16 int long short byte bool type type_as cast -> write x.astype("float32"), or another dtype.
-view_as flatten ravel -> write x.reshape(...), x.reshape(-1) for one axis.
+view_as reshape_as -> write x.reshape(y.shape).
+ravel -> write x.flatten(), or x.reshape(-1).
 expand_dims -> write x.unsqueeze(axis), or x[None] for a new first axis.
+scatter scatter_ scatter_add scatter_add_ scatter_reduce index_add index_add_ index_put index_put_ index_copy
+  index_fill masked_scatter fill_ masked_fill_ copy_ put -> x.at[key].set(v), .add, .multiply, .min, .max give x with
+  other values in places x[key]; x.put_along_axis(index, values, axis) has an index for every line.
+gather take -> write x.take_along_axis(index, axis) as PyTorch's gather, x[index] for rows.
+masked_select -> write x[mask].
+repeat_interleave -> write x.repeat(repeats, axis); PyTorch's repeat is x.tile(repeats).
+amax amin aminmax ptp -> write x.max(axes) and x.min(axes).
 transpose t movedim -> write x.permute(order), x.swapaxes(a, b), x.T or x.mT.
 dot mm bmm mv -> write a @ b.
 clone copy -> a tensor never changes, so it needs no copy; x.numpy() gives an array.
-numel nelement nbytes -> x.size counts elements.
-dim ndimension -> x.ndim counts axes.
+nelement nbytes -> x.size counts elements.
+ndimension -> x.ndim counts axes.
 data -> x.numpy() is the value; what changes is a clnet.Variable.
 """)
 

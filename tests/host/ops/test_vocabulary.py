@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clnet import habits
 from clnet import ops as F
 from clnet.core.autodiff import gradients
 from clnet.core.tensor import Tensor, tensor, walk
@@ -105,6 +107,16 @@ def test_it_is_what_numpy_has(name: str) -> None:
         assert np.allclose(got.numpy(), wanted, rtol=2e-6, atol=1e-6, equal_nan=True), got
     else:
         assert got == wanted
+
+
+def test_what_others_call_it_leads_to_a_name_that_there_is() -> None:
+    for theirs, ours in habits.CALLED.items():
+        for name in re.findall(r"\bops\.(\w+)", ours):
+            assert hasattr(F, name), (theirs, ours)
+    for name, words in (("hstack", r"concat\(\[a, b\], 1\)"), ("atan2", "arctan2"), ("index_add", r"x\.at\[index\]\.add"),
+                        ("masked_select", r"x\[mask\]"), ("cummin", r"it is ops\.cummax\(-x\)")):
+        with pytest.raises(AttributeError, match=words):
+            getattr(F, name)
 
 
 SLIPS: list[tuple[Callable[[], Any], type[ClnetError], str]] = [
