@@ -53,21 +53,9 @@ __kernel void order(PARAMS) {
 
 #elif STAGE == OFFSETS
 
-__kernel void bounds(PARAMS) {
-    BEGIN
-    const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)ROWS + 1);
-    if (first >= last) return;
-    size_t i = 0, end = EDGES;
-    while (i < end) {
-        const size_t middle = (i + end) / 2;
-        if (index[middle] < (long)first) i = middle + 1; else end = middle;
-    }
-    for (size_t v = first; v < last; v++) {
-        while (i < EDGES && index[i] < (long)v) i++;
-        const int value = i;
-        EPILOGUE(v, value);
-    }
-}
+#define BELOW(i, v) (index[i] < (long)(v))
+#define PUT(v, i) const int value = i; EPILOGUE(v, value);
+#include "include/bounds.h"
 
 #elif STAGE == DOT
 

@@ -162,20 +162,9 @@ void ranks(PARAMS) {
 
 #elif STAGE == BOUNDS
 
-__kernel void bounds(PARAMS) {
-    BEGIN
-    const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)ROWS + 1);
-    if (first >= last) return;
-    size_t i = 0, end = EDGES;
-    while (i < end) {
-        const size_t middle = (i + end) / 2;
-        if (row_of(index[ORDER(FROM)[middle]] SIZES_PASSED) < first) i = middle + 1; else end = middle;
-    }
-    for (size_t v = first; v < last; v++) {
-        while (i < EDGES && row_of(index[ORDER(FROM)[i]] SIZES_PASSED) < v) i++;
-        ORDER(offsets)[v] = i;
-    }
-}
+#define BELOW(i, v) (row_of(index[ORDER(FROM)[i]] SIZES_PASSED) < (v))
+#define PUT(v, i) ORDER(offsets)[v] = i;
+#include "include/bounds.h"
 
 #else
 

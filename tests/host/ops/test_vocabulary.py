@@ -113,7 +113,8 @@ def test_what_others_call_it_leads_to_a_name_that_there_is() -> None:
     for theirs, ours in habits.CALLED.items():
         for name in re.findall(r"\bops\.(\w+)", ours):
             assert hasattr(F, name), (theirs, ours)
-    for name, words in (("hstack", r"concat\(\[a, b\], 1\)"), ("atan2", "arctan2"), ("index_add", r"x\.at\[index\]\.add"),
+    for name, words in (("hstack", r"concat\(\[a, b\], 1\)"), ("atan2", "arctan2"),
+                        ("index_add", r"x\.at\[index\]\.add"),
                         ("masked_select", r"x\[mask\]"), ("cummin", r"it is ops\.cummax\(-x\)")):
         with pytest.raises(AttributeError, match=words):
             getattr(F, name)
