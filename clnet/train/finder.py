@@ -98,13 +98,12 @@ def find_lr(trainer: Trainer, data: Samples, low: float = 1e-7, high: float = 10
     if isinstance(trainer.optimizer, ClosureOptimizer) or any(g.lr is not None for g in trainer.optimizer.groups):
         raise ConfigError(f"find_lr: expected an optimizer with one rate for all; got {trainer.optimizer!r}.")
     rates = np.geomspace(low, high, steps).tolist()
-    size = batch_size or trainer.optimizer.batch(len(data))
     back = _as_it_is(trainer, data)
     rising = _Rising(rates)
     try:
         trainer.optimizer.lr = rates[0]
-        epochs = -(-steps // len(Batches(data, size)))
-        trainer.fit(data, epochs=epochs, batch_size=size, callbacks=[rising], verbose=False, on_nan="ignore", seed=seed)
+        trainer.fit(data, epochs=steps, batch_size=batch_size, callbacks=[rising], verbose=False,
+                    on_nan="ignore", seed=seed)
     finally:
         back()
     kept = [k for k, loss in enumerate(rising.losses) if math.isfinite(loss)]
@@ -139,6 +138,9 @@ def one_cycle(trainer: Trainer, max_lr: float | None, arguments: tuple[Any, ...]
     chosen = options(trainer._fit, (None, *rest), named)
     seed, tokens = chosen.get("seed", 0), chosen.get("tokens")
     data, chosen["validation"] = held_out(joined(x, y), chosen.get("validation"), seed)
+    if not data.counted:
+        raise ConfigError("fit_one_cycle: expected samples that are counted, for the cycle is as long as the run; "
+                          "got a stream; take fit and Adam(lr=OneCycleLR(max_lr=..., total_steps=...)).")
     size = chosen.get("batch_size") or (None if tokens else optimizer.batch(len(data)))
     batches = Batches(data, size, True, seed, tokens, chosen.get("drop_last", False), chosen.get("bucket", True))
     cycle: Schedule = OneCycleLR(max_lr=float(top), total_steps=max(2, len(batches) * chosen.get("epochs", 1)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import math
 import warnings
@@ -31,6 +30,7 @@ from .callbacks import several
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .finder import FoundRates, find_lr, one_cycle
 from .history import History
+from .home import at_home
 from .live import view_of
 from .loop import Loop
 from .metrics import bound, resolve
@@ -44,17 +44,6 @@ from .stream import batches_of
 from .weighing import Weighing, weighing_of
 
 BATCH = 256  # samples that are looked at together where nothing is learnt
-
-
-def at_home(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that runs on the device that its trainer's model was told to `use`."""
-
-    @functools.wraps(method)
-    def placed(self: Trainer, *args: Any, **named: Any) -> Any:
-        with getattr(self.model, "placed", contextlib.nullcontext)():
-            return method(self, *args, **named)
-
-    return placed
 
 
 class Trainer:

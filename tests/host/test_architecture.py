@@ -48,6 +48,7 @@ FLOORS: list[list[list[str]]] = [
     [["model"]],
     [["models"]],
     [["train"]],
+    [["interpret"]],
     [["workbench"], ["sklearn"]],
     [["commands"]],
     [["cli"]],
