@@ -15,7 +15,9 @@ from ..habits import CALLED, FIT
 from ..losses.base import Loss
 from ..names import ending, nearest
 from ..optimizers.base import Optimizer
+from ..optimizers.closure import ClosureOptimizer
 from .samples import Samples, as_dataset, from_arrays
+from .sequences import Sequences
 
 
 # --- by name or as a class
@@ -106,6 +108,17 @@ def held_out(data: Samples, validation: object, seed: int) -> tuple[Samples, Sam
         return data, as_dataset(validation).prepared_by(data.preparation)
     except DataError as error:
         raise DataError(f"validation: {error}") from None
+
+
+def pieces_of(accumulate: object, data: Samples, optimizer: Optimizer) -> int:
+    """In how many pieces a batch is computed: accumulate. Raises ConfigError."""
+    if not isinstance(accumulate, (int, np.integer)) or isinstance(accumulate, bool) or accumulate < 1:
+        raise ConfigError(f"fit(accumulate={accumulate!r}): expected a whole number of at least 1.")
+    if accumulate > 1 and (isinstance(data, Sequences) or isinstance(optimizer, ClosureOptimizer)):
+        got = type(optimizer if isinstance(optimizer, ClosureOptimizer) else data).__name__
+        raise ConfigError(f"fit(accumulate={accumulate}): expected samples of one shape, and an optimizer that takes "
+                          f"one gradient a step; got {got}; leave it out, or make batches smaller.")
+    return int(accumulate)
 
 
 # --- the arguments of fit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -47,16 +48,17 @@ class Formulas:
 
     precision   of the recording: a name of clnet.autocast, or None for what the block around it says
     ignore      the target of steps that do not count, None where all targets do
+    pieces      that a batch of training is computed in, one after the other, so that less is kept for the gradient
     weighing    what weighs samples and classes, in training
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
                  precision: str | None, scaling: LossScale | None, ignore: int | None,
-                 weighing: Weighing, room: int) -> None:
+                 weighing: Weighing, room: int, pieces: int) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
         self.precision, self.scaling, self.ignore, self.weighing = precision, scaling, ignore, weighing
-        self.gathered = Gathered(metrics, room)
+        self.gathered, self.pieces = Gathered(metrics, room), pieces
         self.names = ["loss", *(c for m in metrics.values() for c in m.columns)]
         mine = ["loss", *self.gathered.columns]
         self.columns = [*mine, *(("loss_scale", "skipped") if scaling else ())]
@@ -79,9 +81,7 @@ class Formulas:
         *inputs, y, h = arguments
         scaling, before = self.scaling, [(v, v.tensor) for v in self._buffers()] if self.scaling else []
         with self.recording():
-            with no_tape(), mode(self.model, True):
-                output, loss = self.outcome(inputs, y)
-            found = gradients(scaling.scaled(loss) if scaling else loss, [p.tensor for p in self.optimizer.parameters])
+            output, loss, found = self._learnt(inputs, y)
         finite = self.optimizer.apply(found, self._hyper(h), scaling)
         for v, old in before:
             if finite is not None and v.tensor is not old:
@@ -89,6 +89,23 @@ class Formulas:
                 assign(v, value, finite)
         self.note(self.meter, loss, output, y, h[h.size - 1], (scaling.scale, scaling.skipped) if scaling else ())
         return ()
+
+    def _learnt(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Tensor, list[Tensor]]:
+        """(output, loss, gradients) of a batch; of one in pieces Σ nₖ · that of piece k / Σ nₖ."""
+        count, wanted = y.shape[0], [p.tensor for p in self.optimizer.parameters]
+        pieces = min(self.pieces, count)
+        ends = [k * count // pieces for k in range(pieces + 1)]
+        outputs, whole, total = list[Any](), list[Tensor](), list[Tensor]()
+        for a, b in itertools.pairwise(ends):
+            part = (inputs, y) if pieces == 1 else ([x[a:b] for x in inputs], y[a:b])
+            with no_tape(), mode(self.model, True):
+                output, loss = self.outcome(*part)
+            loss = loss if pieces == 1 else loss * ((b - a) / count)
+            found = gradients(self.scaling.scaled(loss) if self.scaling else loss, wanted)
+            total = [t + g for t, g in zip(total, found, strict=True)] if total else found
+            outputs.append(output)
+            whole.append(loss)
+        return _joined(outputs), sum(whole[1:], whole[0]), total
 
     def _buffers(self) -> list[Variable]:
         found = [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
@@ -119,6 +136,15 @@ class Formulas:
         table = h[: h.size - 2].reshape(rows, (h.size - 2) // rows)
         mine = F.equal(F.arange(n=rows, dtype="float32").reshape(-1, 1), self.scaling.skipped - h[h.size - 2])
         return F.sum(F.where(mine, table, 0.0), 0)
+
+
+def _joined(outputs: list[Any]) -> Any:
+    """The outputs of pieces of a batch as those of the batch."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if isinstance(outputs[0], (tuple, list)):
+        return tuple(F.concat(list(parts), 0) for parts in zip(*outputs, strict=True))
+    return F.concat(outputs, 0)
 
 
 class BatchLoss:
@@ -179,13 +205,14 @@ class Steps:
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
                  precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None,
-                 weighing: Weighing = Weighing(), room: int = 0) -> None:
+                 weighing: Weighing = Weighing(), room: int = 0, pieces: int = 1) -> None:
         if scaling is not None and isinstance(optimizer, ClosureOptimizer):
             raise ConfigError(
                 f'Trainer(precision="fp16"): expected no {type(optimizer).__name__}, which compares losses that a '
                 'loss scale would move; take precision="bf16", or none.')
-        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing, room)
-        self.weighing = weighing
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing, room,
+                                            pieces)
+        self.weighing, self.pieces = weighing, pieces
         self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
         self.meter, self.tested, self.room = formulas.meter, formulas.tested, room

@@ -25,7 +25,7 @@ from ..model import files as model_io
 from ..names import lacking
 from ..optimizers.base import Optimizer
 from . import checkpoint
-from .batches import Batches, even
+from .batches import SIZE, Batches, even
 from .callbacks import several
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .finder import FoundRates, find_lr, one_cycle
@@ -34,7 +34,7 @@ from .home import at_home
 from .live import view_of
 from .loop import Loop
 from .metrics import bound, resolve
-from .options import apart, held_out, joined, loss_of, optimizer_of, options
+from .options import apart, held_out, joined, loss_of, optimizer_of, options, pieces_of
 from .preparing import Preparation, beside
 from .samples import Samples, samples_of
 from .scaling import LossScale
@@ -81,7 +81,7 @@ class Trainer:
         self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.preparation: Preparation | None = None  # of the data of the last fit
-        self.weighing = Weighing()
+        self.weighing, self.pieces = Weighing(), 1
         self.loop: Any = None
         self._tried = Tried(model)
 
@@ -101,6 +101,7 @@ class Trainer:
         batch_size        None: what the optimizer is meant for (64; all samples for GradientDescent)
         tokens            of Sequences, in place of batch_size: as many as fit, steps that fill them up counted
         bucket            of Sequences: whether those of like lengths share a batch
+        accumulate        updates are of so many batches: computed one after the other, their gradients added up
         drop_last         whether a last batch that is not full is left out
         sample_weight     how much each sample counts in the loss that is trained with: one number a sample
         class_weight      the same by class: "balanced", every class as much as the others in all, or
@@ -124,7 +125,7 @@ class Trainer:
     def _fit(self, data: Samples, epochs: int = 1, batch_size: int | None = None, validation: object = None,
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
              on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
-             drop_last: bool = False, sample_weight: object = None, class_weight: object = None,
+             drop_last: bool = False, accumulate: int = 1, sample_weight: object = None, class_weight: object = None,
              view: object = "auto") -> History:
         watching = view_of(view, verbose)
         if on_nan not in ("stop", "skip", "ignore"):
@@ -136,6 +137,8 @@ class Trainer:
         self.preparation = data.preparation
         if batch_size is None and tokens is None and data.counted:
             batch_size = self.optimizer.batch(len(data))
+        self.pieces = pieces_of(accumulate, data, self.optimizer)
+        batch_size = batch_size if self.pieces == 1 else (batch_size or SIZE) * self.pieces
         batches = batches_of(data, batch_size, True, seed, tokens, drop_last, bucket)
         if fast_dev_run:
             first = slice(len(batches.cuts()[0]))
@@ -347,7 +350,8 @@ class Trainer:
         if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
             optimizer.attach(wanted)
             self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
-                               self.loss_scale, self.steps.ignore, self.weighing, self.steps.room)
+                               self.loss_scale, self.steps.ignore, self.weighing, self.steps.room,
+                               self.pieces)
 
     def _prepare(self, data: Samples, who: str = "", finite: bool = True, room: int = 0) -> None:
         """Builds the model, tries shapes and labels of all data without running anything,
@@ -357,9 +361,10 @@ class Trainer:
         target = Spec(labels.shape, dtype_name(labels.dtype))
         metrics = bound(self.metrics, self.loss, outputs, target, data.ignore is not None)
         steps = self.steps
-        if not steps.holds(metrics, room) or (data.ignore, self.weighing) != (steps.ignore, steps.weighing):
+        if not steps.holds(metrics, room) or \
+                (data.ignore, self.weighing, self.pieces) != (steps.ignore, steps.weighing, steps.pieces):
             self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale,
-                               data.ignore, self.weighing, max(room, steps.room))
+                               data.ignore, self.weighing, max(room, steps.room), self.pieces)
 
 
 def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:

@@ -14,7 +14,7 @@ import clnet
 from clnet.errors import ConfigError
 from clnet.layers import Activation, Dense, Dropout
 from clnet.model import Sequential
-from clnet.optimizers import SGD, Adam, Group
+from clnet.optimizers import LBFGS, SGD, Adam, Group
 from clnet.train import (
     EMA,
     Callback,
@@ -153,6 +153,26 @@ def test_events_of_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match="pip install tensorboardX"):
         TensorBoard(tmp_path)
+
+
+def test_accumulated_gradients_are_those_of_the_large_batch() -> None:
+    """Three batches of 10 make an update, as one of 30 does; metrics are of all. The last batch is short."""
+    def run(size: int, accumulate: int) -> tuple[Any, Any, dict[str, Any]]:
+        clnet.seed(0)
+        model = Sequential(Dense(in_features=4, out_features=6), Activation("tanh"),
+                           Dense(in_features=6, out_features=2))
+        trainer = Trainer(model, "cross_entropy", SGD(lr=0.1), metrics=["f1", "roc_auc"])
+        history = trainer.fit(X[:83], Y[:83], epochs=3, batch_size=size, accumulate=accumulate, verbose=False)
+        return weights(trainer), history, trainer.evaluate(X, Y)
+
+    (large, whole, _), (pieces, parts, found) = run(30, 1), run(10, 3)
+    np.testing.assert_allclose(pieces, large, rtol=1e-5, atol=1e-6)
+    assert len(parts.steps) == 9 and parts.steps == pytest.approx(whole.steps, rel=1e-6)
+    assert parts["f1"] == whole["f1"] and 0 < found["roc_auc"] <= 1
+    with pytest.raises(ConfigError, match="a whole number of at least 1"):
+        made().fit(X, Y, accumulate=0)
+    with pytest.raises(ConfigError, match="one gradient a step; got LBFGS"):
+        made(LBFGS()).fit(X, Y, accumulate=2)
 
 
 def test_phases_by_freezing() -> None:
