@@ -28,8 +28,11 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
          "05_your_own_op": {"axes[1].plot": "image/png", "found = clnet.check(swish)\nfound": "extremes",
                             "slip = F.custom": "line 3: use of undeclared identifier", "%%opencl heat": "parity",
                             "%%clprofile": "each timed alone", "%clbench -r 3": "times the first",
-                            "model.save": "equal bits after loading: True"}}
-LONG = {"05_your_own_op"}  # that are run in full runs alone
+                            "model.save": "equal bits after loading: True"},
+         "08_your_data": {"plt.scatter": "image/png", "sample(5": "predicted", "from_frame": "something",
+                          "read_images": "data:image/png", "history.plot()": "image/png", "read_text": "next_letter",
+                          "stream = ": "History of 3 epochs"}}
+LONG = {"05_your_own_op", "08_your_data"}  # that are run in full runs alone
 
 
 def seen(notebook: Any, stem: str) -> None:

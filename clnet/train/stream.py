@@ -28,10 +28,10 @@ class Stream(Samples):
     make_iterator   a function that returns an iterator, or an iterable that can be gone through again
     length          samples of an epoch: needed where the iterator never ends; None: all there are
     shuffle_buffer  as many samples wait, of which the next is drawn by `fit`'s seed and the epoch; 0: as they come
-    batched         whether it gives batches, as a loader does: they are taken apart and cut anew by fit's batch_size
-    Batches are of 64 samples, where `batch_size` does not say it. A thread reads two ahead; it is gone at the end, after
-    an exception and after Ctrl-C. Shapes, dtypes and targets are tried with the first samples; samples of another shape
-    raise DataError when they come.
+    batched         whether it gives batches, as a loader does: they are taken apart and cut anew
+    Batches are of 64 samples, where `batch_size` does not say it. A thread reads two ahead; it is gone at the end,
+    after an exception and after Ctrl-C. Shapes, dtypes and targets are tried with the first samples; samples of
+    another shape raise DataError when they come.
     """
 
     counted = False

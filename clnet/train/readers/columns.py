@@ -53,7 +53,7 @@ class Number:
 
     def __str__(self) -> str:
         missing = f", {self.median:g} where missing" if self.indicator else ""
-        return f"({self.name} - {self.mean:g}) / {self.scale:g}{missing}"
+        return f"({self.name} {'+' if self.mean < 0 else '-'} {abs(self.mean):g}) / {self.scale:g}{missing}"
 
 
 @dataclass(frozen=True)
