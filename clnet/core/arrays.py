@@ -217,8 +217,8 @@ def pair(data: Any, who: str = "data") -> Any:
     if isinstance(data, Iterator) or (isinstance(data, Iterable) and not isinstance(data, Sized)):
         raise DataError(
             f"{who}: expected a Dataset or a pair (x, y) of arrays; "
-            f"got a {kind}, which gives batches once; data.Stream(make, batched=True) takes the function that makes it, "
-            "or collect them first: x, y = map(np.concatenate, zip(*batches)).")
+            f"got a {kind}, which gives batches once; data.Stream(make, batched=True) takes the function that "
+            "makes it, or collect them first: x, y = map(np.concatenate, zip(*batches)).")
     if getattr(data, "shape", None) is not None or isinstance(data, (list, tuple)):
         raise DataError(f"{who}: expected labels too; got {kind} alone; pass x and y: fit(x, y).")
     raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}; see data.from_arrays.")
