@@ -62,7 +62,6 @@ LAZY = {
     "clnet.commands": "a command starts with what it needs alone",
     "clnet.engine": "`import clnet` looks for no device and loads no OpenCL",
     "clnet.errors": "only notebooks ask for tracebacks",
-    "clnet.workbench.widgets": "plots load matplotlib",
 }
 
 
