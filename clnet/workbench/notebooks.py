@@ -69,12 +69,15 @@ def executed(path: Path) -> Any:
 
 def cleaned(notebook: NotebookNode) -> Any:
     """The notebook (changed) without what a run leaves beside outputs:
-    progress by widgets, times of cells, versions of the kernel.
+    progress by widgets, times of cells, versions of the kernel. What a widget says as HTML beside itself stays.
     """
     notebook.metadata = type(notebook.metadata)({**KERNEL, "clnet": {"sources": fingerprint(notebook)}})
     for cell in notebook.cells:
         cell.metadata = type(cell.metadata)({k: v for k, v in cell.metadata.items() if k == "tags"})
         if cell.cell_type == "code":
+            for output in cell.outputs:
+                if "text/html" in output.get("data", {}):
+                    output.data.pop(WIDGET, None)
             cell.outputs = [o for o in cell.outputs if WIDGET not in o.get("data", {})]
     return notebook
 
