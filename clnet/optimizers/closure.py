@@ -310,6 +310,12 @@ class ClosureOptimizer(Optimizer, abstract=True):
         at.v.g = at.gradient(f)
         return [f, dot(at.v.g, at.v.d), F.max(F.abs(at.v.g))]
 
+    def begun(self, search: Search) -> tuple[float, float]:
+        """(the loss, the largest |gradient element|) at w, from where the step begins."""
+        search.numbers("begin", self._begin, zero=0.0)
+        f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
+        return f, top
+
     def over(self, f: float, top: float) -> str | None:
         """What `advance` returns with this loss and largest |gradient element|; None where it goes on."""
         if not settled(f, top):

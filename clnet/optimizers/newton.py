@@ -170,8 +170,7 @@ class TrustRegion(SecondOrder):
                 f"{self.max_radius}.")
 
     def advance(self, search: Search) -> str:
-        search.numbers("begin", self._begin, zero=0.0)
-        f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
+        f, top = self.begun(search)
         for _ in range(self.max_iter):
             if (end := self.over(f, top)) is not None:
                 return end

@@ -82,8 +82,7 @@ class LineSearchOptimizer(ClosureOptimizer, abstract=True):
 
     # --- the step
     def advance(self, search: Search) -> str:
-        search.numbers("begin", self._begin, zero=0.0)
-        f, _, top = search.evaluate("loss", self._evaluate, a=0.0)
+        f, top = self.begun(search)
         least, idle, pair, reset = top, 0, False, False
         for _ in range(self.max_iter):
             if (end := self.over(f, top)) is not None:
@@ -280,12 +279,15 @@ class LBFGS(LineSearchOptimizer):
         return [*(dot(b, g) for b in self._basis(at.s)), dot(g, g), F.sum(F.abs(g)) + h.zero]
 
     def _replace(self, k: int, at: Place, h: Scalars) -> Sequence[Tensor]:
-        """Pair k becomes that of the last iteration. The inner products of the basis, from k on, with s, y and g."""
+        """Pair k becomes that of the last iteration. The inner products of the basis, from k on, with s, y and g; those
+        of s with other s are never needed.
+        """
         s, y, g = at.w - at.v.x, at.v.g - at.v.g0, at.v.g
         setattr(at.s, f"s{k}", s)
         setattr(at.s, f"y{k}", y)
         basis = [s, y, *self._basis(at.s, k)[2:]]
-        return [*(dot(b, v) for v in (s, y, g) for b in basis), dot(g, g), F.sum(F.abs(g)) + h.zero]
+        return [*(dot(b, s) for b in basis[1::2]), *(dot(b, v) for v in (y, g) for b in basis), dot(g, g),
+                F.sum(F.abs(g)) + h.zero]
 
     def _combine(self, at: Place, h: Scalars) -> Sequence[Tensor]:
         """d from its coefficients in the basis and g; a search may begin at w."""
@@ -299,14 +301,15 @@ class LBFGS(LineSearchOptimizer):
     # --- on the host
     def _learn(self, search: Search) -> list[float]:
         """Puts the last pair into the memory; the inner products of the basis with g, g · g, ‖g‖₁."""
-        n, k = 2 * self.history, int(self.kept.get("next", 0.0))
+        m, k = self.history, int(self.kept.get("next", 0.0))
         found = search.numbers(f"pair {k}", _Replacing(self, k), zero=0.0)
-        turned = np.array(found[: 3 * n]).reshape(3, n)
-        by_s, by_y, by_g = np.roll(turned, 2 * k, axis=1)
+        by_s = np.roll(found[:m], k)
+        by_y, by_g = np.roll(np.reshape(found[m : 5 * m], (2, 2 * m)), 2 * k, axis=1)
         if by_y[2 * k] > CURVED:
-            for j in range(n):
-                for row, value in ((2 * k, by_s[j]), (2 * k + 1, by_y[j])):
-                    self.kept[f"{row}.{j}"] = self.kept[f"{j}.{row}"] = float(value)
+            products = [*((2 * k + 1, j, v) for j, v in enumerate(by_y)),
+                        *((2 * k, 2 * j + 1, v) for j, v in enumerate(by_s))]
+            for row, column, value in products:
+                self.kept[f"{row}.{column}"] = self.kept[f"{column}.{row}"] = float(value)
             self.kept["next"] = float((k + 1) % self.history)
             self.kept["pairs"] = min(self.kept.get("pairs", 0.0) + 1, float(self.history))
         return [*map(float, by_g), found[-2], found[-1]]
