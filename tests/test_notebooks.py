@@ -30,6 +30,9 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
                             "slip = F.custom": "line 3: use of undeclared identifier", "%%opencl heat": "parity",
                             "%%clprofile": "each timed alone", "%clbench -r 3": "times the first",
                             "model.save": "equal bits after loading: True"},
+         "06_bring_your_model": {"imshow(digits": "image/png", "model.save": "equal bits: True",
+                                 "plt.plot(": "image/png", "report = other": "shape (2,), theirs (20,)",
+                                 "resnet20()": "272,474 parameters"},
          "08_your_data": {"plt.scatter": "image/png", "sample(5": "predicted", "from_frame": "something",
                           "read_images": "data:image/png", "history.plot()": "image/png", "read_text": "next_letter",
                           "stream = ": "History of 3 epochs"},
@@ -38,7 +41,7 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
          "09_text": {"def write(": r"abcd>dcba\\nhead>daeh", "axis.axhline": "image/png", "again = clnet.load": "True"},
          "10_graphs": {"leaders, others =": "93.8% of the 32 others", ".plot();": "image/png",
                        "clnet.explain(": "segments"}}
-LONG = {"05_your_own_op", "08_your_data"}  # that are run in full runs alone
+LONG = {"05_your_own_op", "06_bring_your_model", "08_your_data"}  # that are run in full runs alone
 
 
 def seen(notebook: Any, stem: str) -> None:
