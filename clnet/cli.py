@@ -18,6 +18,7 @@ from . import __version__
 from .commands import COMMANDS, Command
 from .errors import ClnetError
 from .names import ending
+from .workbench import terminal
 
 DEBUG = "CLNET_DEBUG"
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the number of SIGINT, of SIGPIPE
@@ -28,8 +29,9 @@ exit status:
   1  a check failed
   2  a slip in the call, or an error that clnet explains; with CLNET_DEBUG=1 as a traceback
   130  interrupted
+  141  whoever read the output closed it
 
-environment: CLNET_DEVICE=KEY chooses the device, NO_COLOR=1 leaves colours out.
+environment: CLNET_DEVICE=KEY chooses the device, NO_COLOR=1 leaves colours out; docs/runtimes.md lists all variables.
 `clnet COMMAND --help` says what a command takes."""
 
 
@@ -68,7 +70,7 @@ def parser() -> Parser:
     """All commands and their options."""
     top = Parser(prog="clnet", description=_folded(LEAD), epilog=_folded(EPILOG), formatter_class=_formatter)
     top.add_argument("--version", action="version", version=f"clnet {__version__}")
-    top.set_defaults(run=None)
+    top.set_defaults(run=None, parser=top)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in COMMANDS:
         _add(commands, command)
@@ -95,11 +97,14 @@ def _formatter(prog: str, **options: Any) -> Any:
     """Help in colours, by rich-argparse; plain where colours are unwanted."""
     from rich_argparse import RawDescriptionRichHelpFormatter
 
-    from .workbench import terminal
-
     class Formatter(RawDescriptionRichHelpFormatter):
         text_markup = help_markup = False
         group_name_formatter = str
+
+        def add_argument(self, action: argparse.Action) -> None:
+            super().add_argument(action)
+            if isinstance(action, argparse._SubParsersAction):
+                self._action_max_length += 2  # names of commands stand so much further in than argparse counts
 
     return Formatter(prog, console=terminal.console(), max_help_position=28, **options)
 
@@ -133,7 +138,8 @@ def _run(argv: Sequence[str] | None) -> int:
         if args.run is None:
             top.print_help()
             return 0
-        return int(args.run(args))
+        with terminal.for_programs(getattr(args, "json", None) == terminal.STDOUT):
+            return int(args.run(args))
     except BrokenPipeError:
         raise
     except (ClnetError, OSError, ImportError) as error:

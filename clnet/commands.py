@@ -13,14 +13,11 @@ from typing import Any
 
 from .core.precision import PRECISIONS
 from .errors import ConfigError
-from .names import ending
+from .options import OWN, Option, above_zero, data, json_file, json_option, option, shape, share, suite, whole
 from .workbench.bench import suites
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
-DATA = ("digits",)
-OWN = "arrays: `clnet.Trainer(model, loss, optimizer).fit(x, y)` in Python or a notebook"
 MODEL_FILES = (".json", ".safetensors")
-Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -33,68 +30,6 @@ class Command:
     run: Callable[[Namespace], int]
     options: tuple[Option, ...] = ()
     more: str = ""
-
-
-def option(*names: str, **how: Any) -> Option:
-    """An argument, as argparse's add_argument takes it."""
-    return names, how
-
-
-# --- what options take
-def _shape(text: str) -> tuple[int, ...]:
-    try:
-        sizes = tuple(int(n) for n in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"expected positive sizes with commas between, as in 32,1,8,8; got {text!r}")
-    return sizes
-
-
-def _data(text: str) -> str | Path:
-    if text in DATA:
-        return text
-    if not Path(text).exists():
-        raise argparse.ArgumentTypeError(
-            f"expected {' or '.join(DATA)}, which comes with clnet, a model's file, a table or a folder of pictures; "
-            f"got {text!r}, which is not there{ending(text, DATA)} For {OWN}")
-    return Path(text)
-
-
-def _suite(text: str) -> str:
-    names = (*suites.names(), "all")
-    if text not in names:
-        raise argparse.ArgumentTypeError(f"expected {', '.join(names)}; got {text!r}{ending(text, names)}")
-    return text
-
-
-def _whole(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def whole(text: str) -> int:
-        if not (digits := text.strip()).isdecimal() or not least <= int(digits) <= most:
-            limit = f"at least {least}" if most >= 2**63 - 1 else f"{least} to {most}"
-            raise argparse.ArgumentTypeError(f"expected a whole number, {limit}; got {text}")
-        return int(digits)
-    return whole
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"expected a share of at least 0 and below 1; got {text}")
-    return value
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text}")
-    return value
 
 
 # --- what commands run
@@ -116,9 +51,12 @@ def _devices(args: Namespace) -> int:
 
 def _doctor(args: Namespace) -> int:
     from .workbench import terminal
-    from .workbench.doctor import report
+    from .workbench.doctor import facts, report
 
-    terminal.say(report(test=args.test))
+    if args.json:
+        terminal.save_json([facts(test=args.test)], args.json)
+    if args.json != terminal.STDOUT:
+        terminal.say(report(test=args.test))
     return 0
 
 
@@ -131,8 +69,8 @@ def _train(args: Namespace) -> int:
     asked = _own(args, {n: v for n, v in settings.items() if v is not None})
     _use(args.device)
     if asked is not None:
-        return train_command.own(asked, args.save, args.plot)
-    return train_command.main(args.model or MODELS[0], args.save, args.plot, settings)
+        return train_command.own(asked, args.save, args.plot, args.json)
+    return train_command.main(args.model or MODELS[0], args.save, args.plot, settings, args.json)
 
 
 def _own(args: Namespace, settings: dict[str, Any]) -> Any:
@@ -164,7 +102,7 @@ def _status(args: Namespace) -> int:
             "status: expected --check or --changed with --quick; "
             "got --quick alone, and tables are made of all examples; add one or leave it out.")
     return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check,
-                               changed=args.changed, quick=args.quick)
+                               changed=args.changed, quick=args.quick, json_file=args.json)
 
 
 def _parity(args: Namespace) -> int:
@@ -201,12 +139,13 @@ def _tune(args: Namespace) -> int:
         raise ConfigError("tune: expected --op NAME with --rules, whose rules are to be held against the search.")
     engine = _use(args.device)
     if args.placement:
-        return tune.placement(engine, args.only)
+        return tune.placement(engine, args.only, args.json)
     if args.rules:
         from .workbench.tune import rules
 
-        return rules.hold(engine, args.op, args.budget, args.only, args.folder and args.folder / f"{args.op}.json")
-    return tune.kernels(engine, args.op, args.budget, args.only, args.folder)
+        kept = args.folder and args.folder / f"{args.op}.json"
+        return rules.hold(engine, args.op, args.budget, args.only, args.json or kept)
+    return tune.kernels(engine, args.op, args.budget, args.only, args.folder, args.json)
 
 
 def _schema(args: Namespace) -> int:
@@ -233,8 +172,13 @@ def _warm(args: Namespace) -> int:
 
 def _cache(args: Namespace) -> int:
     from .show import plural
-    from .workbench.doctor import cache_lines, stores
+    from .workbench import terminal
+    from .workbench.doctor import cache_lines, cache_rows, stores
 
+    if args.json:
+        terminal.save_json(cache_rows(), args.json)
+    if args.json == terminal.STDOUT and not args.action:
+        return 0
     if args.action == "clear":
         for what, store in stores().items():
             print(f"{plural(store.clear(), what)} deleted from {store.folder}")
@@ -244,21 +188,35 @@ def _cache(args: Namespace) -> int:
     return 0
 
 
+def _completion(args: Namespace) -> int:
+    try:
+        import shtab
+    except ImportError as error:
+        raise ConfigError("completion: expected the package shtab; got none; pip install shtab") from error
+    for command in next(a.choices for a in args.parser._actions if a.dest == "command").values():
+        for action in command._actions:
+            if action.type in (Path, data, json_file):
+                action.complete = shtab.FILE
+    print(shtab.complete(args.parser, args.shell))
+    return 0
+
+
 DEVICE = option("--device", metavar="KEY", help="intel, pocl, gpu, a number or a part of a name (default: the best)")
 DEVICES = option("--device", metavar="KEY", action="append",
                  help="as in `clnet devices`; may be given several times (default: the best)")
 
 COMMANDS = (
     Command("devices", "clnet devices", "list the devices found and the one that is chosen", _devices, (
-        option("--json", type=Path, metavar="FILE", help="write all that is known of them there, - for the terminal"),
+        json_option("all that is known of them"),
     )),
     Command("doctor", "clnet doctor", "say what was looked for, what was found, and how to mend what is missing",
             _doctor, (
         option("--test", action="store_true", help="run the self-test on every device"),
+        json_option("the same facts"),
     )),
     Command("train", "clnet train digits --model cnn --save digits.safetensors",
             "train a network on built-in data, a table, a folder of pictures or a text, and keep it", _train, (
-        option("data", nargs="?", type=_data, default="digits", metavar="WHAT",
+        option("data", nargs="?", type=data, default="digits", metavar="WHAT",
                help="digits, 1797 images of 8x8 pixels (the default); a table (.csv, .tsv, .parquet, .jsonl), a text "
                     "(.txt, .md) or a folder with pictures in a folder for each class; or a model's .json or "
                     ".safetensors file, with --data"),
@@ -266,23 +224,24 @@ COMMANDS = (
         option("--target", metavar="COLUMN", help="of a table: the column to predict"),
         option("--task", choices=("classes", "regression"),
                help="what the target is (default: text and few whole numbers are classes, other numbers regression)"),
-        option("--size", type=_shape, metavar="H,W", help="of pictures: what they are brought to (default: their own)"),
-        option("--validation", type=_share, metavar="SHARE",
+        option("--size", type=shape, metavar="H,W", help="of pictures: what they are brought to (default: their own)"),
+        option("--validation", type=share, metavar="SHARE",
                help="of the samples that are held out; 0: none (default: 0.2, class by class)"),
         option("--model", choices=MODELS,
                help="the network (default: mlp, of pictures cnn); of one's own data mlp or cnn"),
-        option("--epochs", type=_whole(1), metavar="N",
+        option("--epochs", type=whole(1), metavar="N",
                help="passes over the data (default: the network's own, 20 for one's own data)"),
-        option("--lr", type=_above_zero, metavar="RATE",
+        option("--lr", type=above_zero, metavar="RATE",
                help="learning rate at first; a cosine takes it to 0 (default: the network's own)"),
-        option("--batch-size", type=_whole(1), metavar="N", help="samples a step (default: 64)"),
-        option("--seed", type=_whole(0), default=0, metavar="N",
+        option("--batch-size", type=whole(1), metavar="N", help="samples a step (default: 64)"),
+        option("--seed", type=whole(0), default=0, metavar="N",
                help="of the first weights and the order of the samples (default: 0)"),
         option("--precision", choices=PRECISIONS,
                help="bf16, fp16: mixed precision; the others: the arithmetic of products (default: fp32)"),
         option("--save", type=Path, metavar="FILE",
                help="write the model there, also when interrupted; `clnet.load` reads it"),
         option("--plot", type=Path, metavar="FILE", help="draw loss and accuracy by epoch there (.png, .svg, .pdf)"),
+        json_option("the history, a row an epoch,"),
         DEVICE,
     ), f"One's own data: `clnet train houses.csv --target price`, `clnet train model.json --data houses.csv --target "
        f"price`. For {OWN}."),
@@ -296,6 +255,7 @@ COMMANDS = (
                help="fail if the tables claim more than a fresh run shows; write nothing"),
         option("--quick", action="store_true", help="with --check or --changed: the first example of each row only"),
         option("--folder", type=Path, default=Path("status"), help="where the tables lie (default: status)"),
+        json_option("the rows of this run"),
         DEVICES,
     )),
     Command("parity", "clnet parity digits-cnn",
@@ -304,9 +264,9 @@ COMMANDS = (
         option("model", nargs="?", default="digits-cnn", metavar="MODEL",
                help="digits-mlp, -cnn, -lstm, -transformer, the name of a layer, "
                     "or a model's .json file (default: digits-cnn)"),
-        option("--shape", type=_shape, metavar="N,C,...",
+        option("--shape", type=shape, metavar="N,C,...",
                help="shape of the input, with the batch, for a .json model that does not say it"),
-        option("--json", type=Path, metavar="FILE", help="write the rows there"),
+        json_option("the rows"),
         option("--report", type=Path, metavar="FILE.md", help="write the table there"),
         option("--html", action="store_true", help="write a page with plots as well"),
         option("--folder", type=Path, default=Path("reports"), help="where the page goes (default: reports)"),
@@ -315,13 +275,13 @@ COMMANDS = (
     Command("bench", "clnet bench --suite ops --quick",
             "time ops, training steps and start-up, measure memory and scaling; against NumPy, "
             "PyTorch and tinygrad where installed, interleaved in one run", _bench, (
-        option("--suite", type=_suite, default="all", metavar="NAME",
+        option("--suite", type=suite, default="all", metavar="NAME",
                help=f"{', '.join(suites.names())}, or all, the first {len(suites.ALL)} (default: all)"),
         option("--quick", action="store_true", help="fewer sizes and rounds"),
         option("--only", default="", metavar="TEXT", help="only works whose name contains this"),
         option("--precision", choices=PRECISIONS[1:], default="",
                help="of the steps, on all sides (default: float32); needs --suite steps"),
-        option("--json", type=Path, metavar="FILE", help="write the rows there"),
+        json_option("the rows"),
         option("--plots", type=Path, metavar="FOLDER", help="write plots there"),
         option("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report"),
         option("--before", type=Path, metavar="FILE",
@@ -345,10 +305,11 @@ COMMANDS = (
                help="up to which size the host answers a call on arrays sooner than the device"),
         option("--rules", action="store_true",
                help="in place of keeping numbers: how much longer than the best that is found take those of the rules"),
-        option("--budget", type=_above_zero, default=60.0, metavar="SECONDS",
+        option("--budget", type=above_zero, default=60.0, metavar="SECONDS",
                help="time for the search in all (default: 60)"),
         option("--only", default="", metavar="NAME", help="only ops, or calls of the op, whose name contains this"),
         option("--folder", type=Path, help="write the table there instead of the user's folder"),
+        json_option("what was found"),
         DEVICE,
     )),
     Command("schema", "clnet schema Dense", "print the JSON schema of model files, or of one class", _schema, (
@@ -356,7 +317,7 @@ COMMANDS = (
                help="a layer, loss, optimizer or schedule (default: any model)"),
     )),
     Command("lab", "clnet lab", "open the notebooks in JupyterLab, on this machine only", _lab, (
-        option("--port", type=_whole(0, 65535), default=0, help="port to listen on (default: a free one)"),
+        option("--port", type=whole(0, 65535), default=0, help="port to listen on (default: a free one)"),
         option("--no-browser", action="store_true", help="print the address, open nothing"),
         option("--verbose", action="store_true", help="show the server's log"),
         option("--ip", default="127.0.0.1", help=argparse.SUPPRESS),
@@ -366,18 +327,24 @@ COMMANDS = (
         option("networks", nargs="*", metavar="NETWORK",
                help="digits-mlp, -cnn, -lstm, -transformer, resnet20 or another that comes with clnet, or a model's "
                     ".json or .safetensors file (default: all that come with clnet)"),
-        option("--batch", type=_whole(2), default=64, metavar="N", help="samples a step (default: 64)"),
-        option("--shape", type=_shape, metavar="C,H,W",
+        option("--batch", type=whole(2), default=64, metavar="N", help="samples a step (default: 64)"),
+        option("--shape", type=shape, metavar="C,H,W",
                help="shape of a sample, for a model that does not say it"),
         option("--loss", default="", metavar="NAME",
                help="of a model's file: compile its training, too, with this loss and Adam"),
-        option("--json", type=Path, metavar="FILE", help="write what was compiled there, - for the terminal"),
+        json_option("what was compiled"),
         DEVICE,
     ), "A model of one's own: `clnet warm model.json --batch 64 --loss cross_entropy`."),
     Command("cache", "clnet cache",
             "say where compiled programs and plans are kept and how much they take; `clear` deletes them", _cache, (
         option("action", nargs="?", choices=("clear",), help="clear: delete them"),
+        json_option("folders, counts and sizes"),
     )),
+    Command("completion", "clnet completion bash", "print what makes a shell complete commands and options",
+            _completion, (
+        option("shell", choices=("bash", "zsh", "tcsh"), help="which shell"),
+    ), 'In bash, for this session: `eval "$(clnet completion bash)"`; for all: '
+       "`clnet completion bash > ~/.local/share/bash-completion/completions/clnet`. Takes `pip install shtab`."),
 )
 
 

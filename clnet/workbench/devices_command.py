@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from ..engine.device.devices import Device, devices, select
 from ..errors import NoDeviceError
@@ -17,14 +18,18 @@ def driver(device: Device) -> str:
     return f"NumPy {device.driver}" if device.is_host else f"{device.platform}, driver {device.driver}"
 
 
+def as_row(device: Device) -> dict[str, Any]:
+    """All that is known of a device, as JSON takes it."""
+    return {f.name: getattr(device, f.name) for f in fields(device) if f.name != "handle"}
+
+
 def main(json_file: Path | None = None) -> int:
     """The devices as a table, the chosen one marked, and the reason for the choice; all fields as JSON into a file
     ("-": to standard output).
     """
     found = devices()
     if json_file is not None:
-        terminal.save_json([{f.name: getattr(d, f.name) for f in fields(d) if f.name != "handle"} for d in found],
-                           json_file)
+        terminal.save_json([as_row(d) for d in found], json_file)
     if json_file == terminal.STDOUT:
         return 0
     try:

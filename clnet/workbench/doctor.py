@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from typing import Any
 
 from ..engine import plan_files
 from ..engine.device.devices import Device, devices, failures, select
@@ -17,7 +18,7 @@ from ..engine.device.self_test import Check
 from ..engine.device.self_test import self_test as _self_test
 from ..errors import ClnetError, NoDeviceError
 from ..show import plural, size
-from .devices_command import driver
+from .devices_command import as_row, driver
 from .tables import version
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
@@ -42,6 +43,26 @@ def report(*, test: bool = False) -> str:
     remedies = _remedies()
     parts.append("To mend\n" + "\n".join(f"  {remedy}" for remedy in remedies) if remedies else "Nothing to mend.")
     return "\n\n".join(parts)
+
+
+def facts(*, test: bool = False) -> dict[str, Any]:
+    """The same as values, for programs and for reports of faults."""
+    found, pocl = prepare(), prepare().pocl
+    try:
+        chosen, why = select()
+    except NoDeviceError as error:
+        chosen, why = None, str(error)
+    told: dict[str, Any] = {
+        "python": platform.python_version(), "system": platform.system(), "machine": platform.machine(),
+        "packages": {package: version(package) for package in PACKAGES},
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "runtimes": dict(sorted(found.sources.items())), "vendors": str(found.folder or ""), "notes": list(found.notes),
+        "failures": failures(), "pocl": {"processor": pocl.now, "was": pocl.was, "reason": pocl.reason},
+        "devices": [as_row(device) for device in devices()], "cache": cache_rows(),
+        "chosen": chosen and chosen.key, "why": why, "remedies": _remedies()}
+    if test:
+        told["tests"] = {d.key: _tests(d).splitlines()[1:] or [_tests(d)] for d in devices() if not d.is_host}
+    return told
 
 
 def _system() -> str:
@@ -94,14 +115,20 @@ def stores() -> dict[str, Store]:
     return {"compiled program": Store(cache_root() / "programs"), "plan": plan_files.store()}
 
 
-def cache_lines() -> list[str]:
-    """Where compiled programs and plans are kept, how many, how much of the disk they take."""
+def cache_rows() -> list[dict[str, Any]]:
+    """Where compiled programs and plans are kept, how many, how much of the disk they take [bytes], what is wrong."""
     found = []
     for what, store in stores().items():
         entries = store.entries()
-        state = f"{plural(len(entries), what)}, {size(sum(path.stat().st_size for path in entries))}"
-        found.append(f"{what.split()[-1].capitalize()} cache {store.folder}: {store.problem or state}")
+        found.append({"what": what, "folder": str(store.folder), "entries": len(entries),
+                      "bytes": sum(path.stat().st_size for path in entries), "problem": store.problem or None})
     return found
+
+
+def cache_lines() -> list[str]:
+    """The same in words."""
+    return [f"{r['what'].split()[-1].capitalize()} cache {r['folder']}: "
+            + (r["problem"] or f"{plural(r['entries'], r['what'])}, {size(r['bytes'])}") for r in cache_rows()]
 
 
 def _cache() -> str:

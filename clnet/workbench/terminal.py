@@ -7,19 +7,19 @@ are.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from .marks import NO, NONE, PARTIAL, YES, Mark
 from .tables import filled, json_lines, numeric, save_rows
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from rich.console import Console
 
 PIPE = 100_000  # columns of what is no terminal: nothing is folded or left out
@@ -28,6 +28,7 @@ GAP = 2  # columns between columns
 NARROW = 24  # columns below which text is not folded
 STYLES = {YES: "green", PARTIAL: "yellow", NO: "bold red", NONE: "dim"}
 Rows = Iterable[dict[str, Any]]
+_kept: list[TextIO] = []  # standard output, while what is for people goes elsewhere
 
 
 def console(file: TextIO | None = None, width: int | None = None) -> Any:
@@ -126,13 +127,38 @@ def _made(names: Sequence[str], rows: Sequence[dict[str, str]]) -> Any:
     return made
 
 
+@contextlib.contextmanager
+def for_programs(asked: bool = True) -> Iterator[None]:
+    """Within it standard output is for what `save_json` writes; all that is for people goes to standard error."""
+    if not asked:
+        yield
+        return
+    _kept.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _kept.pop()
+
+
 def save_json(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """The rows as a JSON list, one a line; - is standard output."""
+    """The rows as a JSON list, one a line; - is standard output. JSON has no NaN and no infinity: null."""
+    rows = [{k: _finite(v) for k, v in row.items()} for row in rows]
     if file == STDOUT:
-        sys.stdout.write(json_lines(rows))
+        to = _kept[-1] if _kept else sys.stdout
+        to.write(json_lines(rows))
+        to.flush()
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     save_rows(file, rows)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def bar(*args: Any, progress: bool = True, **options: Any) -> Any:

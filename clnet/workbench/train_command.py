@@ -20,14 +20,16 @@ INTERRUPTED = 130
 
 
 class Saving(Callback):
-    """Writes the model when training ends, also by Ctrl-C or an error, if a step was made."""
+    """Writes the model when training ends, also by Ctrl-C or an error, if a step was made; the history as JSON."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, json_file: Path | None = None) -> None:
+        self.path, self.json_file = path, json_file
 
     def on_train_end(self, trainer: Any) -> None:
         if self.path is not None and trainer.optimizer.t:
             trainer.save(self.path)
+        if self.json_file is not None:
+            terminal.save_json(trainer.history.rows, self.json_file)
 
 
 def check(save: Path | None, plot: Path | None) -> None:
@@ -40,10 +42,11 @@ def check(save: Path | None, plot: Path | None) -> None:
         raise ConfigError(f"train: expected a file name ending in {', '.join(PLOTS)} for --plot; got {plot.name!r}.")
 
 
-def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, Any]) -> int:
+def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, Any],
+         json_file: Path | None = None) -> int:
     """Trains with the settings that are not None; says what was reached. Exit status; 130 where Ctrl-C ended it."""
     given = {k: v for k, v in settings.items() if v is not None}
-    r = train_digits(model, verbose=True, callbacks=[Saving(save)], **given)
+    r = train_digits(model, verbose=True, callbacks=[Saving(save, json_file)], **given)
     terminal.say(sentence(r, given.get("precision")))
     if save is not None:
         print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps
@@ -55,9 +58,9 @@ def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, A
     return INTERRUPTED if r.history.interrupted else 0
 
 
-def own(asked: train_own.Asked, save: Path | None, plot: Path | None) -> int:
+def own(asked: train_own.Asked, save: Path | None, plot: Path | None, json_file: Path | None = None) -> int:
     """Trains on data of one's own; says what was inferred and reached. Exit status."""
-    return train_own.main(asked, save, [Saving(save)], drawn, plot)
+    return train_own.main(asked, save, [Saving(save, json_file)], drawn, plot)
 
 
 def sentence(r: Result, precision: str | None = None) -> str:

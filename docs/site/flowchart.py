@@ -12,9 +12,8 @@ from html import escape
 
 WIDE, HIGH, ACROSS, DOWN, LINE = 176, 58, 20, 46, 13  # [px] a box, the gaps between boxes, a line of text
 CHARACTERS = 27  # of a line in a box
-NODE = r'(\w+)(?:\["([^"]+)"\])?'
-ARROW = r"(-->|-\.\s*(?P<label>[^.]+?)\s*\.->)"
-EDGE = re.compile(rf"{NODE}(?:\s*{ARROW}\s*{NODE})?$")
+NODE = re.compile(r'\s*(\w+)(?:\["([^"]+)"\])?\s*')
+ARROW = re.compile(r"-->|-\.\s*([^.]+?)\s*\.->")
 Edge = tuple[str, str, str | None]  # from, to, label of a dotted arrow
 
 
@@ -39,14 +38,18 @@ def parsed(text: str) -> tuple[dict[str, str], list[Edge]]:
     labels: dict[str, str] = {}
     edges: list[Edge] = []
     for line in map(str.strip, text.strip().splitlines()[1:]):
-        if (found := EDGE.match(line)) is None:
-            raise ValueError(f"flowchart: expected a node or an arrow; got {line!r}; teach docs/site/flowchart.py it.")
-        a, a_label, arrow, dotted, b, b_label = found.groups()
-        for node, label in ((a, a_label), (b, b_label)):
-            if node:
-                labels[node] = label or labels.get(node, node)
-        if arrow:
-            edges.append((a, b, dotted))
+        at, before, arrow = 0, "", None
+        while node := NODE.match(line, at):
+            name, label = node.groups()
+            labels[name] = label or labels.get(name, name)
+            if arrow:
+                edges.append((before, name, arrow[1]))
+            before, arrow = name, ARROW.match(line, node.end())
+            at = arrow.end() if arrow else node.end()
+            if not arrow:
+                break
+        if arrow or at != len(line):
+            raise ValueError(f"flowchart: expected nodes and arrows; got {line!r}; teach docs/site/flowchart.py it.")
     return labels, edges
 
 

@@ -50,6 +50,7 @@ FLOORS: list[list[list[str]]] = [
     [["train"]],
     [["interpret"]],
     [["workbench"], ["sklearn"]],
+    [["options"]],
     [["commands"]],
     [["cli"]],
     [["__main__"]],
@@ -58,7 +59,6 @@ PLACES = {room: (floor, k) for floor, rooms in enumerate(FLOORS) for k, names in
 
 # Imports that may stand inside a function, and why.
 LAZY = {
-    "clnet.cli": "a command starts with what it needs alone",
     "clnet.commands": "a command starts with what it needs alone",
     "clnet.engine": "`import clnet` looks for no device and loads no OpenCL",
     "clnet.errors": "only notebooks ask for tracebacks",

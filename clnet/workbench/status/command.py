@@ -17,14 +17,14 @@ from ..evidence import catalog, registry
 from ..marks import Mark
 from . import run as status
 from . import tables as status_tables
-from .row import ASPECTS, TO_COME, Row, inflated
+from .row import ASPECTS, TO_COME, Row, as_dicts, inflated
 
 SHOWN = 40  # cells that changed are shown up to so many
 LESS = ("specification", "ms", "kernels", "kind", "device", "float16", "same bits", "resident")
 
 
 def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = False, changed: bool = False,
-         quick: bool = False) -> int:
+         quick: bool = False, json_file: Path | None = None) -> int:
     """Exit status 0; 1 when --check finds a claim that does not hold, or a module cannot be imported. `quick`: one
     example of each row.
     """
@@ -41,6 +41,8 @@ def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = 
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was written, the tables are as they were" if writing
                                 else "nothing was compared") from None
+    if json_file is not None:
+        terminal.save_json(as_dicts(fresh), json_file)
     if check:
         return _check(before, fresh, only) or int(bool(broken))
     if only and not changed:

@@ -98,7 +98,8 @@ class Search:
         return True
 
 
-def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path | None = None) -> int:
+def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path | None = None,
+            json_file: Path | None = None) -> int:
     """Searches the numbers of an op's tasks for `budget` seconds in all, and at most the last trial longer. ConfigError
     if none has the name.
     """
@@ -129,7 +130,18 @@ def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path
     finally:
         child.stop()
     terminal.say(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}")
+    if json_file is not None:
+        terminal.save_json([_row(search) for search in done], json_file)
     return 0
+
+
+def _row(search: Search) -> dict[str, Any]:
+    """What was found for a call: times in ms, `numbers` that win, {} where those in use stay; or why it failed."""
+    if "seconds" not in search.start:
+        return {"call": search.task.label, "failed": search.start["failed"]}
+    return {"call": search.task.label, "before_ms": search.start["seconds"] * 1e3,
+            "after_ms": search.answer["seconds"] * 1e3 if search.best else search.start["seconds"] * 1e3,
+            "gain": search.gain, "numbers": search.best, "to_the_end": search.whole}
 
 
 def _line(search: Search) -> str:
@@ -153,7 +165,7 @@ def _outcome(done: Sequence[Search], tasks: int) -> str:
     return f"{how_far}; {len(better)} of them {min(better):.2f} to {max(better):.2f} times as fast, kept in"
 
 
-def placement(engine: Engine, only: str = "") -> int:
+def placement(engine: Engine, only: str = "", json_file: Path | None = None) -> int:
     """Times every op on host and device over growing sizes;
     each threshold is saved as soon as it is known. Exit status.
     """
@@ -169,6 +181,8 @@ def placement(engine: Engine, only: str = "") -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what was measured is kept") from None
     found = place.thresholds(engine.device)
+    if json_file is not None:
+        terminal.save_json([{"op": name, "host_up_to": found.get(name, 0)} for name in calls], json_file)
     print(f"{len(found)} ops measured, {sum(n > 0 for n in found.values())} run on the host for small arrays; kept in "
           f"{place._file(engine.device)}")
     return 0

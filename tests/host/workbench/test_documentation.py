@@ -82,9 +82,10 @@ def test_the_flowchart_is_drawn_without_a_script() -> None:
     assert chart is not None
     labels, edges = flowchart.parsed(chart[1])
     drawn = flowchart.svg(chart[1])
-    assert drawn.count("<rect") == len(labels) == 12 and drawn.count("marker-end") == len(edges) == 15
+    assert drawn.count("<rect") == len(labels) == len(set(re.findall(r"(\w+)\[", chart[1]))) > 10
+    assert drawn.count("marker-end") == len(edges) == chart[1].count("->") > 10
     assert all(label.split()[0] in drawn for label in labels.values())
-    with pytest.raises(ValueError, match="expected a node or an arrow"):
+    with pytest.raises(ValueError, match="expected nodes and arrows"):
         flowchart.svg("flowchart TB\n a ==> b")
 
 
