@@ -28,9 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     on NumPy, and where no device is needed      everything
     on a device                                  of a test that goes through a table of ops, layers, losses, optimizers
                                                  or networks, the first row of each family (`clnet status --check` runs
-                                                 every row); of one in which a CPU plays a GPU, the first case; of other
-                                                 tests with cases the first and the last, all where the test is marked
-                                                 `cheap`; tests without any
+                                                 every row); of one in which a CPU plays a GPU, and of kernels, the
+                                                 first case; of other tests with cases the first and the last, all where
+                                                 the test is marked `cheap`; tests without any
     on PoCL, which compiles slowly               the first test of each file of ops, core and engine, of each other
                                                  folder the first
     """
@@ -57,7 +57,7 @@ def _group(item: pytest.Item, given: dict[str, object], device: object) -> tuple
     test = item.path, getattr(item, "originalname", item.name), device
     if row := next((given[name] for name in sorted(ROWS & set(given))), None):
         return (*test, getattr(row, "family", None) or getattr(row, "__module__", "")), False
-    return test, "as_gpu" not in getattr(item, "fixturenames", ())
+    return test, item.path.parent.name != "kernels" and "as_gpu" not in getattr(item, "fixturenames", ())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -41,7 +41,7 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
          "09_text": {"def write(": r"abcd>dcba\\nhead>daeh", "axis.axhline": "image/png", "again = clnet.load": "True"},
          "10_graphs": {"leaders, others =": "93.8% of the 32 others", ".plot();": "image/png",
                        "clnet.explain(": "segments"}}
-LONG = {"05_your_own_op", "06_bring_your_model", "08_your_data"}  # that are run in full runs alone
+LONG = {"05_your_own_op", "06_bring_your_model", "07_memory_and_speed", "08_your_data", "10_graphs"}  # of full runs
 
 
 def seen(notebook: Any, stem: str) -> None:

@@ -57,7 +57,8 @@ def array_equal(x: TensorLike, y: TensorLike, equal_nan: bool = False) -> Tensor
     return all(same | (isnan(x) & isnan(y)) if both else same)
 
 
-@function(lambda: [Case((ODD,)), Case((ODD,), dict(nan=-1.0, posinf=9.0, neginf=-9.0))])
+@function(lambda: [Case((ODD,), dict(posinf=7.0, neginf=-8.0)),
+                   Case((ODD,), dict(nan=-1.0, posinf=9.0, neginf=-9.0))])
 def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """y = x with numbers for NaN and ±∞; None: the largest and the least that the dtype has. Integers stay as they are.
     The gradient there is 0. Raises ConfigError.

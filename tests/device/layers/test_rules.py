@@ -137,7 +137,7 @@ def test_a_temporal_memory_goes_on_from_a_file(tmp_path: Any) -> None:
     """
     with clnet.on("numpy"):
         init.seed(5)
-        x = np.eye(8, dtype=np.float32)[RNG.integers(0, 8, 9)].repeat(3, 1)
+        x = np.eye(8, dtype=np.float32)[np.random.default_rng(0).integers(0, 8, 9)].repeat(3, 1)
         layer = TemporalMemory(24, 2, activation_threshold=2, min_threshold=1, max_segments=2, max_synapses=3,
                                max_new_synapses=2, initial_permanence=0.6)
         model = Sequential(layer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,23 @@ from clnet.workbench.explore.explorer import Panel
 from clnet.workbench.explore.status import UNKNOWN
 
 
-class Shifted(Layer):
-    """y = x + 1, defined here as in a cell"""
+@pytest.fixture
+def shifted() -> Iterator[None]:
+    """A layer that is defined as in a cell, and gone with the test."""
 
-    examples = [({}, [(2, 3)])]
+    class Shifted(Layer):
+        """y = x + 1"""
 
-    def forward(self, x: Any) -> Any:
-        return x + 1.0
+        examples = [({}, [(2, 3)])]
+
+        def forward(self, x: Any) -> Any:
+            return x + 1.0
+
+    yield
+    Layer.registry.pop("Shifted")
 
 
-def test_a_row_is_found_opened_and_measured(engine: Any, tmp_path: Path) -> None:
+def test_a_row_is_found_opened_and_measured(engine: Any, shifted: None, tmp_path: Path) -> None:
     with on(engine):
         found = status("Shifted", tmp_path)
         panel = Panel(found)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clnet import picture as style
 from clnet.errors import DataError
 from clnet.workbench import marks, page, plots, report, tables
 from clnet.workbench.bench import command as bench
@@ -181,7 +182,7 @@ def test_pictures_are_fine_enough_and_say_what_they_show() -> None:
         assert int.from_bytes(picture[16:20], "big") == 2 * width
         assert picture._repr_png_()[1] == {"width": width, "height": height}
     assert "The 40 of 70 with the largest errors" in drawn[0].note
-    assert min(plots.TITLE, plots.LABEL, plots.SMALL) * plots.DPI / 72 * 350 / (100 * (plots.WIDTH + 0.8)) > 7
+    assert min(style.TITLE, style.LABEL, style.SMALL) * style.DPI / 72 * 350 / (100 * (style.WIDTH + 0.8)) > 7
 
 
 # --- in a browser, with the fonts that there are
