@@ -5,7 +5,7 @@
 // A work-item takes CHUNK neighbours along d, whose running values stay in private memory. The order depends on the shape alone.
 //
 // Layout: x (A, N, D), contiguous; scratch partial, places: (A, PARTS, D) of ACC and, MAXIMUM, of long.
-// Grid: (PARTS, A * ceil(D / CHUNK)); local size 1 on CPUs, any on GPUs. No local memory.
+// Grid: (A * ceil(D / CHUNK), PARTS): neighbouring items of a GPU read neighbours; local size 1 on CPUs, any on GPUs. No local memory.
 // PARAMS, BEGIN, EPILOGUE(a, i, d, v) and T as in matmul.cl; ACC is what values are accumulated in, S what x is stored as.
 
 #include "include/cumulative.h"
@@ -21,8 +21,8 @@
 
 __kernel void cumulative(PARAMS) {
     BEGIN
-    const size_t part = get_global_id(0), columns = (D + CHUNK - 1) / CHUNK, a = get_global_id(1) / columns;
-    const size_t d0 = get_global_id(1) % columns * CHUNK, width = min((size_t)CHUNK, (size_t)D - d0);
+    const size_t part = get_global_id(1), columns = (D + CHUNK - 1) / CHUNK, a = get_global_id(0) / columns;
+    const size_t d0 = get_global_id(0) % columns * CHUNK, width = min((size_t)CHUNK, (size_t)D - d0);
     const size_t i0 = min(part * SHARE, (size_t)N), i1 = min(i0 + SHARE, (size_t)N);
     __global const S* restrict from = x + a * N * D + d0;
     ACC v[CHUNK];

@@ -6,7 +6,8 @@
 // values are combined depends on the shape and the device alone.
 //
 // Layout: x (A, N), contiguous; scratch partial, places (A, PARTS) of ACC and, MAXIMUM, of long.
-// Grid: (PARTS GROUP, A), local size (GROUP, 1); SHARE is a multiple of TILE. Local memory: TILE numbers of 8 bytes, GROUP of 8 or 16.
+// Groups: PARTS a row, all along one axis (of the others a GPU may have no more than 65535), local size GROUP; SHARE is a multiple of
+// TILE. Local memory: TILE numbers of 8 bytes, GROUP of 8 or 16.
 // PARAMS, BEGIN, EPILOGUE(a, i, d, v), d being 0, T, ACC and S as in cumulative.cl; GROUP a power of two; EACH odd: no two items meet in a bank.
 
 #include "include/cumulative.h"
@@ -68,7 +69,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cumulative_tile
     __local ACC values[GROUP];
     __local long numbers[HOW == MAXIMUM ? GROUP : 1];
     const uint l = get_local_id(0);
-    const size_t part = get_group_id(0), a = get_group_id(1), i0 = min(part * SHARE, (size_t)N), i1 = min(i0 + SHARE, (size_t)N);
+    const size_t part = get_group_id(0) % PARTS, a = get_group_id(0) / PARTS, i0 = min(part * SHARE, (size_t)N), i1 = min(i0 + SHARE, (size_t)N);
     __global const S* restrict from = x + a * N;
     ACC sum = START, v, w;
     long at = -1, p = -1, q = -1;

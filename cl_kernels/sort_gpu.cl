@@ -11,7 +11,8 @@
 //           `second` (2), to the other or, LAST, to the result
 //
 // Layout: x (ROWS, N), contiguous, or items of include/order.h. Scratch: first, second (items), counts, totals (uint).
-// Grid: WHOLE, COUNT, MOVE (PARTS GROUP, rows or groups of HELD); ADD (GROUP, ROWS 2^WIDE); local size (GROUP, 1).
+// Groups: WHOLE, COUNT, MOVE a tile each, those of a row (or HELD rows) one after another; ADD ROWS 2^WIDE; local size GROUP. All of them
+// lie along one axis, for of the others a GPU may have no more than 65535.
 // Local memory: TILE items, or 32 bytes an item where that is more; GROUP + 2^WIDE words.
 // PARAMS, BEGIN, EPILOGUE as in sort.cl; GROUP is a power of two of at least 2^WIDE; EACH at most 15, odd: no two items meet in a bank.
 
@@ -39,6 +40,8 @@
 
 #include "include/order.h"
 
+#define TILE_NUMBER (get_group_id(0) % PARTS)       // of the row, or of HELD rows
+#define ROW_NUMBER (get_group_id(0) / PARTS)
 #define ITEMS_AT(scratch, at) ((__global ITEM*)(scratch) + (at))
 #define WAIT barrier(CLK_LOCAL_MEM_FENCE);
 #define EVERY(k) UNROLL for (uint e = 0, k = l; e < EACH; e++, k += GROUP)
@@ -135,8 +138,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_tiles(PARA
     ROOM
     __local uint sums[GROUP];
     __local ITEM* const tile = (__local ITEM*)room;
-    const uint l = get_local_id(0), width = min((size_t)N - get_group_id(0) * TILE, (size_t)(SHARED ? N : TILE));
-    const size_t i0 = get_group_id(0) * TILE, r0 = get_group_id(1) * HELD;
+    const uint l = get_local_id(0);
+    const size_t i0 = TILE_NUMBER * TILE, r0 = ROW_NUMBER * HELD;
+    const uint width = min((size_t)N - i0, (size_t)(SHARED ? N : TILE));
     ITEM mine[EACH];
     EVERY(k) {
         const uint row = SHARED ? k / width : 0, i = SHARED ? k % width : k;
@@ -152,7 +156,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_tiles(PARA
         const uint row = SHARED ? k / width : 0, i = SHARED ? k % width : k;
         const ITEM item = tile[k];
 #if CANDIDATES
-        if (i < K) ITEMS_AT(OTHER, (r0 * PARTS + get_group_id(0)) * K)[i] = item;
+        if (i < K) ITEMS_AT(OTHER, (r0 * PARTS + TILE_NUMBER) * K)[i] = item;
 #elif SHARED
         if (i < K && row < HELD && r0 + row < ROWS) { RESULT(r0 + row, i, item, NUMBER_OF(item) & 0xffff); }
 #else
@@ -169,7 +173,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void count_digits(PA
     BEGIN
     __local uint seen[DIGITS];
     const uint l = get_local_id(0);
-    const size_t p = get_group_id(0), r = get_group_id(1), i0 = p * TILE;
+    const size_t p = TILE_NUMBER, r = ROW_NUMBER, i0 = p * TILE;
     for (uint d = l; d < DIGITS; d += GROUP) seen[d] = 0;
     WAIT
     EVERY(k) if (i0 + k < N) atomic_inc(&seen[DIGIT(TAKEN(r, i0 + k, 0))]);
@@ -182,7 +186,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void count_digits(PA
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARAMS) {
     BEGIN
     __local uint sums[GROUP];
-    const size_t l = get_local_id(0), q = get_group_id(1);
+    const size_t l = get_local_id(0), q = get_group_id(0);
     __global uint* const c = (__global uint*)counts + q * PARTS;
     uint sum = 0, all;
     for (size_t k = l; k < (PARTS + GROUP - 1) / GROUP * GROUP; k += GROUP) {
@@ -203,7 +207,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARA
     __local uint sums[GROUP], place[DIGITS];     // of a digit: where its first element would go if the tile began with it
     __local ITEM* const tile = (__local ITEM*)room;
     const uint l = get_local_id(0);
-    const size_t p = get_group_id(0), r = get_group_id(1), i0 = p * TILE;
+    const size_t p = TILE_NUMBER, r = ROW_NUMBER, i0 = p * TILE;
     const uint width = min((size_t)TILE, (size_t)N - i0);
     ITEM mine[EACH];
     uint all;

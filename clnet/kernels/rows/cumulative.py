@@ -69,7 +69,7 @@ def _stages(p: Running, device: Device) -> list[Stage]:
     parts = max(1, min(wanted, typical(p.n) // SHARE[kind]))
     macros = dict(p.macros(device), D=p.d, PARTS=parts, SHARE=-(-p.n // parts), CHUNK=chunk)
     group = None if device.is_gpu else (1, 1)
-    grid = (parts, columns)
+    grid = (columns, parts)
     run = Stage("cumulative", dict(macros, STAGE="RUN"), grid, group, domain=(p.a, p.n, p.d), scratch=p.scratch(parts),
                 free=FREE)
     fold = Stage("cumulative", dict(macros, STAGE="FOLD"), grid, group, scratch=p.scratch(parts), final=False,

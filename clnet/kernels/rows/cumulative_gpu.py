@@ -38,9 +38,9 @@ def _stages(p: Running, device: Device) -> list[Stage]:
     tile = group * each
     parts = max(1, min(device.compute_units * RESIDENT // max(1, typical(p.a)), n // tile))
     macros = dict(p.macros(device), PARTS=parts, SHARE=up(-(-p.n // parts), tile), GROUP=group, EACH=each)
-    grid = (parts * group, p.a)
-    run = Stage("cumulative_tiles", dict(macros, STAGE="RUN"), grid, (group, 1), domain=(p.a, p.n, 1), file=FILE,
+    grid = (parts * p.a * group,)
+    run = Stage("cumulative_tiles", dict(macros, STAGE="RUN"), grid, (group,), domain=(p.a, p.n, 1), file=FILE,
                 scratch=p.scratch(parts), free=FREE)
-    fold = Stage("cumulative_tiles", dict(macros, STAGE="FOLD"), grid, (group, 1), scratch=p.scratch(parts), file=FILE,
+    fold = Stage("cumulative_tiles", dict(macros, STAGE="FOLD"), grid, (group,), scratch=p.scratch(parts), file=FILE,
                  final=False, free=FREE)
     return [fold, run] if parts > 1 else [run]

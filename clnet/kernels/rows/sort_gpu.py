@@ -56,7 +56,7 @@ def _rows_stage(p: Sort, device: Device, source: int = 0, scratch: dict[str, int
     digits = 0 if not shared else 3 if varies(held) else -(-held.bit_length() // 4)
     macros = dict(_macros(p, device, each), STAGE="WHOLE", K=p.k or p.n, HELD=held, SHARED=int(shared),
                   ROW_DIGITS=digits, SOURCE=source, CANDIDATES=0, PARTS=1)
-    return Stage("sort_tiles", macros, (group, -(-p.rows // held)), (group, 1), domain=p.domain, file=FILE,
+    return Stage("sort_tiles", macros, (group * -(-p.rows // held),), (group,), domain=p.domain, file=FILE,
                  scratch=scratch or {}, free=FREE if p.k else FREE | {"K"})
 
 
@@ -94,12 +94,12 @@ def _digit_stages(p: Sort, device: Device) -> list[Stage]:
         last = k == len(shifts) - 1
         macros = dict(_macros(p, device, each), PARTS=parts, SHIFT=shift, SOURCE=0 if k == 0 else 2 - k % 2,
                       LAST=int(last))
-        tiles, digits = (parts * group, p.rows), (group, p.rows << wide)
-        stages += [Stage("count_digits", dict(macros, STAGE="COUNT"), tiles, (group, 1), scratch=scratch, final=False,
+        tiles, digits = (parts * p.rows * group,), ((p.rows << wide) * group,)
+        stages += [Stage("count_digits", dict(macros, STAGE="COUNT"), tiles, (group,), scratch=scratch, final=False,
                          file=FILE, free=FREE),
-                   Stage("add_counts", dict(macros, STAGE="ADD", SHIFT=0, SOURCE=0, LAST=0), digits, (group, 1),
+                   Stage("add_counts", dict(macros, STAGE="ADD", SHIFT=0, SOURCE=0, LAST=0), digits, (group,),
                          scratch=scratch, final=False, file=FILE, free=FREE),
-                   Stage("move_tiles", dict(macros, STAGE="MOVE"), tiles, (group, 1), domain=p.domain if last else (),
+                   Stage("move_tiles", dict(macros, STAGE="MOVE"), tiles, (group,), domain=p.domain if last else (),
                          scratch=scratch, final=last, file=FILE, free=FREE)]
     return stages
 
@@ -122,7 +122,7 @@ def _top_stages(p: Sort, device: Device) -> list[Stage]:
         parts = -(-n // (group * each))
         macros = dict(_macros(p, device, each), STAGE="WHOLE", N=n, K=p.k, HELD=1, SHARED=0, ROW_DIGITS=0,
                       SOURCE=source, CANDIDATES=1, PARTS=parts)
-        stages.append(Stage("sort_tiles", macros, (parts * group, p.rows), (group, 1), scratch=scratch, final=False,
+        stages.append(Stage("sort_tiles", macros, (parts * p.rows * group,), (group,), scratch=scratch, final=False,
                             file=FILE, free=FREE))
         source, n = 2 if source == 1 else 1, parts * p.k
     return [*stages, _rows_stage(replace(p, n=n), device, source, scratch)]
