@@ -53,11 +53,13 @@ def devices() -> Explorer[Device]:
                     detail, {"kind": lambda d: d.kind}, {"measure now": measured})
 
 
-def parity(model: Layer, inputs: Sequence[np.ndarray[Any, Any]], name: str = "") -> Explorer[compared.Place]:
+def parity(model: Layer, inputs: np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any]],
+           name: str = "") -> Explorer[compared.Place]:
     """Every value of a model on this device beside the float64 reference, forward and backward: maps of both and of
-    their error, the worst elements, and the first divergence in the title.
+    their error, the worst elements, and the first divergence in the title. An array is the one input.
     """
-    found = compared.compare(model, inputs, name=name, keep=True)
+    given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+    found = compared.compare(model, given, name=name, keep=True)
 
     def detail(place: compared.Place) -> Iterator[Part]:
         yield Table(["", place.name], [(k, v) for k, v in place.row().items()], align="ll")

@@ -11,6 +11,7 @@ from ...core.tensor import tensor
 from ...engine import current, on
 from ...engine.explain import explain
 from ...errors import DataError
+from ...names import ending
 from ...show import Table
 from .. import parity
 from ..evidence import catalog, registry
@@ -55,7 +56,11 @@ def _rows(only: str, folder: Path, engine: Engine) -> list[Row]:
         known = {}
     found = registry.subjects(only=only)
     rows = [known.get((s.kind, s.name)) or replace(blank(s, engine.device), note=UNKNOWN) for s in found]
-    return rows + to_come(engine.device, {(s.kind, s.name) for s in found}, catalog.KINDS, only)
+    rows += to_come(engine.device, {(s.kind, s.name) for s in found}, catalog.KINDS, only)
+    if not rows:
+        close = ending(only, [s.name for s in registry.subjects()])
+        raise DataError(f"explore.status: expected a part of a name that there is; got {only!r}{close}")
+    return rows
 
 
 def _state(row: Row) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import clnet
 from clnet.engine import on
-from clnet.errors import ConfigError
+from clnet.errors import ConfigError, DataError
 from clnet.layers import Dense, Layer
 from clnet.workbench.explore import devices, parity, plan, status
 from clnet.workbench.explore.explorer import Panel
@@ -57,6 +57,13 @@ def test_text_and_filters_choose_rows(tmp_path: Path) -> None:
         panel = Panel(found)
         panel.text.value = "no such name"
         assert panel.said.value == f"0 of {len(found.rows)} rows" and panel.list.options == ()
+
+
+def test_a_slip_in_a_name_or_an_input(tmp_path: Path) -> None:
+    with on("numpy"):
+        with pytest.raises(DataError, match=r"got 'Densee'; did you mean 'Dense'\?"):
+            status("Densee", tmp_path)
+        assert parity(Dense(3, 2), np.ones((4, 3), np.float32)).rows, "one array is one input"
 
 
 def test_an_error_stands_beside_the_buttons() -> None:
