@@ -158,18 +158,38 @@ class Pool:
         nbytes = int(nbytes)
         capacity = self._capacity(nbytes, label)
         with self._lock:
-            self._drain()
-            whole = self._take(capacity)
-            if whole is None:
-                whole = _Buffer(self._create(capacity, nbytes, label), capacity, threading.get_ident())
             self._requests = number = self._requests + 1
-            self._active += whole.capacity
-            self._asked += nbytes
-            self._labels[label] += whole.capacity
-            self._peak = max(self._peak, self._active)
+            whole = self._handed_on(capacity, nbytes, label) or self._booked(capacity, nbytes, label)
         if whole.owner != threading.get_ident() and self.settle is not None:
             self.settle(whole.owner)
         return Block(self, whole, nbytes, label, number)
+
+    def _handed_on(self, capacity: int, nbytes: int, label: str) -> _Buffer | None:
+        """The buffer that came back last, where just such a one is asked for: a result of a step that runs again and
+        again goes to its next run, and only the bytes asked for are booked anew.
+        """
+        try:
+            last = self._returned.pop()
+        except IndexError:
+            return None
+        whole, before, its = last
+        if whole.capacity != capacity or its != label:
+            self._returned.append(last)
+            return None
+        self._asked += nbytes - before
+        return whole
+
+    def _booked(self, capacity: int, nbytes: int, label: str) -> _Buffer:
+        """A buffer of the cache, or a new one."""
+        self._drain()
+        whole = self._take(capacity)
+        if whole is None:
+            whole = _Buffer(self._create(capacity, nbytes, label), capacity, threading.get_ident())
+        self._active += whole.capacity
+        self._asked += nbytes
+        self._labels[label] += whole.capacity
+        self._peak = max(self._peak, self._active)
+        return whole
 
     def _capacity(self, nbytes: int, label: str) -> int:
         largest = self.device.max_alloc

@@ -31,6 +31,23 @@ def test_released_memory_is_used_again(device: Device) -> None:
 
 
 @on_every_device
+def test_the_buffer_that_came_back_last_is_handed_on_with_right_books(device: Device) -> None:
+    pool = Pool(device, limit=64 * MIB)
+    other, first = pool.alloc(5000, "other"), pool.alloc(1000, "result")
+    buffer = first.buffer
+    other.release()
+    first.release()
+    again = pool.alloc(900, "result")  # the same class, fewer bytes: nothing else is touched
+    assert again.buffer is buffer
+    now = pool.statistics()
+    assert (now.active, now.wasted, now.peak, now.allocations, now.requests) == (1024, 124, 5120 + 1024, 2, 3)
+    assert pool.holders() == [("result", 1024)]
+    again.release()
+    assert pool.alloc(900, "another").buffer is buffer  # another label: by the cache
+    assert pool.statistics().allocations == 2
+
+
+@on_every_device
 def test_zero_bytes_get_a_buffer(device: Device) -> None:
     block = Pool(device, limit=MIB).alloc(0)
     assert block.buffer.size >= 1
