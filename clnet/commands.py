@@ -13,7 +13,20 @@ from typing import Any
 
 from .core.precision import PRECISIONS
 from .errors import ConfigError
-from .options import OWN, Option, above_zero, data, json_file, json_option, option, shape, share, suite, whole
+from .options import (
+    OWN,
+    Option,
+    above_zero,
+    data,
+    json_file,
+    json_option,
+    option,
+    shape,
+    share,
+    suite,
+    there,
+    whole,
+)
 from .workbench.bench import suites
 
 MODELS = ("mlp", "cnn", "lstm", "transformer")
@@ -84,7 +97,8 @@ def _own(args: Namespace, settings: dict[str, Any]) -> Any:
     given = args.own or (what if isinstance(what, Path) and model is None else None)
     if given is None and model is not None:
         raise ConfigError(f"train: expected --data, a table or a folder of pictures, with {model.name}; got none.")
-    more = {"target": args.target, "task": args.task, "size": args.size, "validation": args.validation}
+    more = {"target": args.target, "task": args.task, "size": args.size, "validation": args.validation,
+            "na_values": tuple(args.na_values or ()) or None, "encoding": args.encoding}
     more = {n: v for n, v in more.items() if v is not None}
     if given is None:
         if more:
@@ -220,13 +234,16 @@ COMMANDS = (
                help="digits, 1797 images of 8x8 pixels (the default); a table (.csv, .tsv, .parquet, .jsonl), a text "
                     "(.txt, .md) or a folder with pictures in a folder for each class; or a model's .json or "
                     ".safetensors file, with --data"),
-        option("--data", type=Path, dest="own", metavar="PATH", help="the table or folder of pictures to train on"),
+        option("--data", type=there, dest="own", metavar="PATH", help="the table or folder of pictures to train on"),
         option("--target", metavar="COLUMN", help="of a table: the column to predict"),
         option("--task", choices=("classes", "regression"),
                help="what the target is (default: text and few whole numbers are classes, other numbers regression)"),
         option("--size", type=shape, metavar="H,W", help="of pictures: what they are brought to (default: their own)"),
         option("--validation", type=share, metavar="SHARE",
                help="of the samples that are held out; 0: none (default: 0.2, class by class)"),
+        option("--na-values", action="append", metavar="TEXT",
+               help="of a table: cells that count as missing, beside empty ones, NA and the like; once for each"),
+        option("--encoding", metavar="NAME", help="of a table or text (default: utf-8; older Excel: cp1252, utf-16)"),
         option("--model", choices=MODELS,
                help="the network (default: mlp, of pictures cnn); of one's own data mlp or cnn"),
         option("--epochs", type=whole(1), metavar="N",

@@ -12,11 +12,14 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import errors
 from .errors import UnknownNameError, UseError
 from .habits import ARGUMENTS, CALLED, FIELDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +54,12 @@ def ending(word: str, known: Iterable[str]) -> str:
     """How a sentence about an unknown name ends: `; did you mean 'relu'?`, or a full stop."""
     near = nearest(word, known)
     return f"; did you mean {near!r}?" if near else "."
+
+
+def ending_of_path(path: Path, known: Iterable[str] = ()) -> str:
+    """The same for a file that is not there: the nearest of `known` and of those in its folder."""
+    there = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    return ending(path.name, [*known, *there])
 
 
 def ending_of_argument(word: str, known: Iterable[str]) -> str:

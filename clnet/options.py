@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from .names import ending
+from .names import ending, ending_of_path
 from .workbench import terminal
 from .workbench.bench import suites
 
@@ -50,11 +50,16 @@ def data(text: str) -> str | Path:
     """What to train on: a name, or a path that is there."""
     if text in DATA:
         return text
-    if not Path(text).exists():
-        raise argparse.ArgumentTypeError(
-            f"expected {' or '.join(DATA)}, which comes with clnet, a model's file, a table or a folder of pictures; "
-            f"got {text!r}, which is not there{ending(text, DATA)} For {OWN}")
-    return Path(text)
+    return there(text, f"{' or '.join(DATA)}, which comes with clnet, a model's file, ", f" For {OWN}", DATA)
+
+
+def there(text: str, also: str = "", more: str = "", known: Iterable[str] = ()) -> Path:
+    """A file or folder that is there; `also` and `known` may stand in its place."""
+    path = Path(text)
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"expected {also}a table, a text or a folder of pictures; got {text!r}, which "
+                                         f"is not there{ending_of_path(path, known)}{more}")
+    return path
 
 
 def suite(text: str) -> str:

@@ -25,7 +25,7 @@ from ..core.state import Arena, Variable, changed
 from ..core.tensor import Operators, TensorLike, tensor
 from ..errors import CheckpointError, ClnetError, ConfigError
 from ..layers.base import Layer
-from ..names import ending
+from ..names import ending_of_path
 from ..names import guide as _guide
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
@@ -143,8 +143,7 @@ def _unreadable(path: Path, error: OSError) -> str:
     if not path.parent.is_dir():
         return f"expected a readable file; got a folder that does not exist, {str(path.parent)!r}."
     if not path.exists():
-        near = ending(path.name, (p.name for p in path.parent.iterdir()))
-        return f"expected a readable file; got a name that is not in {str(path.parent)!r}{near}"
+        return f"expected a readable file; got a name that is not in {str(path.parent)!r}{ending_of_path(path)}"
     return f"expected a readable file; got: {error.strerror or error}."
 
 
@@ -259,15 +258,20 @@ def _dicts(model: Layer) -> list[tuple[str, dict[str, Any]]]:
 
 
 # --- models
+def check_name(path: Path) -> None:
+    """CheckpointError for a name that says another format than that which `save` writes."""
+    if path.suffix.lower() in OTHERS:
+        raise CheckpointError(
+            f"save({path.name}): expected a name that ends in .safetensors, which the file is; got {path.suffix}, as "
+            f"{OTHERS[path.suffix.lower()]} has it; write {path.with_suffix('.safetensors').name!r}.")
+
+
 def save(model: Layer, path: str | Path) -> None:
     """The model's configuration and values in one file. Raises ConfigError where the model has
     no size yet, CheckpointError.
     """
     path = _path(path, "save")
-    if path.suffix.lower() in OTHERS:
-        raise CheckpointError(
-            f"save({path.name}): expected a name that ends in .safetensors, which the file is; got {path.suffix}, as "
-            f"{OTHERS[path.suffix.lower()]} has it; write {path.with_suffix('.safetensors').name!r}.")
+    check_name(path)
     if unbuilt := _unbuilt(model):
         raise ConfigError(
             f"save: expected a built model; got {unbuilt} without sizes; call it once, or model.build(shape).")

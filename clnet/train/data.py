@@ -72,14 +72,17 @@ def _digits() -> np.ndarray[Any, Any]:
     return np.concatenate([found.data, found.target[:, None]], 1)
 
 
-def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: str | None = None, decimal: str = ".",
-         na_values: Sequence[str] = (), encoding: str = "utf-8", **preparing: Any) -> Dataset:
+def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: str | None = None,
+         decimal: str | None = None, na_values: Sequence[str] = (), encoding: str = "utf-8",
+         **preparing: Any) -> Dataset:
     """The data set in a file, by its ending: tables (.csv, .tsv, .txt, .parquet, .jsonl, .json, also packed as .gz,
     .bz2, .xz, .zip), arrays x and y (.npz), pictures in MNIST's files (…-images-idx3-ubyte, .gz, with …-labels-… beside
     it); a folder as `read_images` does.
 
     target      of tables: the column to predict
     sep         what separates cells; None: what separates those of the first line
+    decimal     of numbers, "." or ","; None: ".", or "," where cells are parted by another sign and the numbers of a
+                column have commas, none points
     na_values   cells that count as missing, beside empty ones, NA, NaN and the like
     preparing   what `from_frame` takes: task, categorical, drop, keep, encode, …
     Text in which all cells are dates of ISO 8601 is dates. Raises DataError; ImportError where Parquet lacks pyarrow.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
+from ..model.files import check_name
 from ..show import count, duration, plural
 from ..train.callbacks import Callback
 from ..train.examples import Result, train_digits
@@ -33,11 +34,13 @@ class Saving(Callback):
 
 
 def check(save: Path | None, plot: Path | None) -> None:
-    """ConfigError where a file could not be written: better before training than after."""
+    """ConfigError, CheckpointError where a file could not be written: better before training than after."""
     for option, path in (("--save", save), ("--plot", plot)):
         if path is not None and not path.absolute().parent.is_dir():
             raise ConfigError(
                 f"train: expected a folder that is there for {option}; got {path.absolute().parent}; make it first.")
+    if save is not None:
+        check_name(save)
     if plot is not None and plot.suffix.lower() not in PLOTS:
         raise ConfigError(f"train: expected a file name ending in {', '.join(PLOTS)} for --plot; got {plot.name!r}.")
 

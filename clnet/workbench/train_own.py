@@ -4,6 +4,9 @@ from the folders that pictures lie in; what was inferred is said.
 
 from __future__ import annotations
 
+import ast
+import re
+import shlex
 import sys
 import time
 import warnings
@@ -33,6 +36,8 @@ from . import terminal
 
 EPOCHS, RATE, DECAY = 20, 3e-3, 0.01
 TEXTS = (".txt", ".md")  # without a target: what a language model learns from
+OPTION = re.compile(  # arguments in messages
+    r"\b(target|task|encoding|na_values|size)=('[^']*'|\"[^\"]*\"|\[[^\[\]]*'\]|\(height, width\))?")
 KINDS = ("mlp", "cnn")  # networks for data of any size
 
 
@@ -45,6 +50,8 @@ class Asked:
     target: str | None = None
     task: Any = None
     size: tuple[int, ...] | None = None
+    na_values: tuple[str, ...] = ()
+    encoding: str | None = None
     validation: float = 0.2
     epochs: int = EPOCHS
     lr: float = RATE
@@ -54,11 +61,19 @@ class Asked:
 
 
 def samples(asked: Asked) -> Dataset:
-    """The data set that is meant. Raises DataError, ConfigError."""
+    """The data set that is meant. Raises DataError, ConfigError, which say options as they are typed."""
+    try:
+        return _samples(asked)
+    except DataError as error:
+        raise DataError(_in_words(error)) from None
+
+
+def _samples(asked: Asked) -> Dataset:
     folder = asked.data.is_dir()
     for name, value, right in (("--target", asked.target, not folder), ("--task", asked.task, not folder),
-                               ("--size", asked.size, folder)):
-        if value is not None and not right:
+                               ("--na-values", asked.na_values, not folder),
+                               ("--encoding", asked.encoding, not folder), ("--size", asked.size, folder)):
+        if value and not right:
             raise ConfigError(f"train: expected {name} with {'tables' if folder else 'folders of pictures'} alone; "
                               f"got {asked.data.name}, {'a folder' if folder else 'a file'}.")
     if folder:
@@ -66,14 +81,30 @@ def samples(asked: Asked) -> Dataset:
         found = data.read_images(asked.data, size)
         if not found.labelled:
             raise DataError(f"train: expected a folder for each class in {asked.data.name}; got pictures alone.")
+        if len(found.classes) < 2:
+            raise DataError(f"train: expected a folder for each of at least two classes in {asked.data.name}; got "
+                            f"{found.classes[0]!r} alone.")
         return found
+    more: dict[str, Any] = {} if asked.encoding is None else {"encoding": asked.encoding}
     if asked.data.suffix in TEXTS and asked.target is None:
-        return data.read_text(asked.data)
-    try:
-        more = {} if asked.task is None else {"task": asked.task}
-        return data.read(asked.data, asked.target, **more)
-    except DataError as error:
-        raise DataError(str(error).replace("expected target=,", "expected --target,")) from None
+        return data.read_text(asked.data, **more)
+    more |= {} if asked.task is None else {"task": asked.task}
+    more |= {"na_values": asked.na_values} if asked.na_values else {}
+    return data.read(asked.data, asked.target, **more)
+
+
+def _in_words(message: object) -> str:
+    return OPTION.sub(_as_option, str(message))
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    """na_values=['x', 'y'] of Python as it is typed in a shell: --na-values x --na-values y."""
+    if argument[2] == "(height, width)":
+        return "--size HEIGHT,WIDTH"
+    name, value = f"--{argument[1].replace('_', '-')}", argument[2]
+    values = ast.literal_eval(value or "''")
+    return " ".join(f"{name} {shlex.quote(v)}" for v in values) if isinstance(values, list) else (
+        f"{name} {shlex.quote(values)}" if values else name)
 
 
 def outputs(d: Dataset) -> int:
@@ -150,7 +181,7 @@ def main(asked: Asked, save: Path | None, callbacks: list[Any], draw: Callable[[
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         d = samples(asked)
-    print("".join(f"note: {w.message}\n" for w in said), end="")
+    print("".join(f"note: {_in_words(w.message)}\n" for w in said), end="")
     whole = not asked.validation
     train, test = (d, None) if whole else d.split(asked.validation, asked.seed, stratify=loss(d) == "cross_entropy")
     name, model = network(asked, d)

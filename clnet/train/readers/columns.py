@@ -219,7 +219,7 @@ def doubts(name: str, s: pandas.Series[Any], kind: str, most: int) -> Iterator[t
     different = words(there).nunique() if kind == "category" else there.nunique()
     if different < 2:
         yield "left out", f"holds one value, {words(there).iloc[0]}" if len(there) else "holds nothing"
-    elif kind == "category" and len(odd := _no_numbers(there)):
+    elif kind == "category" and len(odd := no_numbers(there)):
         yield "kept", (f"is text, though most of it is numbers; read {', '.join(map(repr, odd))} as missing: "
                        f"na_values={list(odd)!r}")
     elif kind == "category" and different > 0.9 * len(there) and different > 20:
@@ -239,7 +239,7 @@ def _counts_rows(s: pandas.Series[Any], there: pandas.Series[Any], different: in
     return bool((steps > 0).all() and (steps == 1).mean() > 0.95)
 
 
-def _no_numbers(there: pandas.Series[Any]) -> Sequence[str]:
+def no_numbers(there: pandas.Series[Any]) -> Sequence[str]:
     """Of a column of text that is mostly numbers, what is none."""
     import pandas
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...core.arrays import Frame as PandasLike
 from ...errors import DataError
-from ...names import ending
+from ...names import ending, ending_of_path
 
 if TYPE_CHECKING:
     import pandas
@@ -18,6 +18,8 @@ TEXTS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ""}  # endings of tabl
 LINES = (".jsonl", ".ndjson")
 FILES = (*TEXTS, ".parquet", ".pq", *LINES, ".json")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
+WITH_COMMA = re.compile(r"[-+]?\d*,?\d+([eE][-+]?\d+)?")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 may be either
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 
 
@@ -70,29 +72,63 @@ def ending_of(path: Path) -> str:
     return parts[-2] if len(parts) > 1 and parts[-1] in PACKED else parts[-1] if parts else ""
 
 
-def read_frame(path: Path, sep: str | None, decimal: str, na_values: Sequence[str], encoding: str,
+def read_frame(path: Path, sep: str | None, decimal: str | None, na_values: Sequence[str], encoding: str,
                who: str) -> pandas.DataFrame:
     """The table in a file, by its ending. Raises DataError; ImportError where Parquet lacks its library."""
     import pandas
 
     kind = ending_of(path)
+    if kind not in FILES:
+        raise DataError(f"{who}: expected a file ending in {', '.join(FILES)} or .npz, or a folder of images; "
+                        f"got {path.name!r}{ending(kind, FILES) if kind else '.'}")
+    if not path.is_file():
+        raise DataError(f"{who}: expected a table; got {str(path)!r}, which is not there{ending_of_path(path)}")
+    if not path.stat().st_size:
+        raise DataError(f"{who}: expected a table with a head and rows; got an empty file.")
     try:
         if kind in TEXTS:
-            found = pandas.read_csv(path, sep=sep or _separator(path, TEXTS[kind], encoding), decimal=decimal,
-                                    na_values=list(na_values), encoding=encoding, skipinitialspace=True)
+            found = _text(path, sep or _separator(path, TEXTS[kind], encoding), decimal, na_values, encoding, who)
         elif kind in (".parquet", ".pq"):
             found = _parquet(path, who)
-        elif kind in (*LINES, ".json"):
-            found = pandas.read_json(path, lines=kind in LINES, encoding=encoding)
         else:
-            raise DataError(f"{who}: expected a file ending in {', '.join(FILES)} or .npz, or a folder of images; "
-                            f"got {path.name!r}{ending(kind, FILES) if kind else '.'}")
-    except (OSError, ValueError, UnicodeError, EOFError) as error:
+            found = pandas.read_json(path, lines=kind in LINES, encoding=encoding)
+    except (OSError, ValueError, UnicodeError, EOFError, LookupError) as error:
         if isinstance(error, DataError):
             raise
-        more = f"; say encoding= if it is not {encoding}" if isinstance(error, UnicodeError) else ""
-        raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split())}{more}.") from None
+        if isinstance(error, UnicodeError):
+            at = f", the first at {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+            raise DataError(f"{who}: expected text in {encoding}; got other bytes{at}; say what it is in: "
+                            "encoding='cp1252' is what Excel writes often.") from None
+        raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split())}.") from None
     return _with_dates(found)
+
+
+def _text(path: Path, sep: str, decimal: str | None, na_values: Sequence[str], encoding: str,
+          who: str) -> pandas.DataFrame:
+    """A table as text; a sign between whole and parts that is not said is looked for, where it may be a comma."""
+    import pandas
+
+    def read(sign: str) -> pandas.DataFrame:
+        return pandas.read_csv(path, sep=sep, decimal=sign, na_values=list(na_values), encoding=encoding,
+                               skipinitialspace=True)
+
+    found = read(decimal or ".")
+    if not isinstance(found.index, pandas.RangeIndex):  # pandas takes the first cells of longer rows for their names
+        raise DataError(f"{who}: expected as many cells in each row as in the head, {len(found.columns)}; got "
+                        f"{len(found.columns) + found.index.nlevels}, parted by {sep!r}; name every column, or put "
+                        "cells that hold such a sign in quotes.")
+    return read(",") if decimal is None and sep != "," and _has_commas(found) else found
+
+
+def _has_commas(frame: pandas.DataFrame) -> bool:
+    """Whether columns of text are numbers with commas, not all of which may part thousands, and none has points."""
+    def with_commas(s: pandas.Series[Any]) -> bool:
+        cells = [str(v).strip() for v in s]
+        return all(map(WITH_COMMA.fullmatch, cells)) and any(not THOUSANDS.fullmatch(c) for c in cells if "," in c)
+
+    there = [frame[c].dropna() for c in frame.columns]
+    points = any(s.dtype.kind == "f" and bool((s % 1 != 0).any()) for s in there)
+    return not points and any(s.dtype.kind not in "biufcM" and with_commas(s) for s in there)
 
 
 def _parquet(path: Path, who: str) -> pandas.DataFrame:

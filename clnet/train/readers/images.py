@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core import arguments
 from ...errors import ConfigError, DataError
-from ...names import ending
+from ...names import ending_of_path
 from ...show import plural
 from ..lazy import Array, Numbers, Rows
 from ..preparing import Preparation
@@ -162,7 +162,8 @@ def _found(given: Any, who: str) -> tuple[list[Path], list[str] | None]:
     if top.is_file():
         return [top], None
     if not top.is_dir():
-        raise DataError(f"{who}: expected a folder of pictures; got {str(top)!r}, which is not there{_near(top)}")
+        raise DataError(
+            f"{who}: expected a folder of pictures; got {str(top)!r}, which is not there{ending_of_path(top)}")
 
     def pictures(folder: Path, deep: bool) -> list[Path]:
         found = folder.rglob("*") if deep else folder.iterdir()
@@ -180,11 +181,6 @@ def _found(given: Any, who: str) -> tuple[list[Path], list[str] | None]:
     if not (flat := pictures(top, False)):
         raise DataError(f"{who}: expected pictures (.png, .jpg, .webp, ...), in a folder for each class; got none.")
     return flat, None
-
-
-def _near(path: Path) -> str:
-    there = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    return ending(path.name, there)
 
 
 def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], set[str], dict[Path, str]]:

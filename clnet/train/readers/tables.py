@@ -16,7 +16,7 @@ from ...names import ending, told
 from ...show import plural
 from ..preparing import Preparation
 from ..samples import Dataset
-from .columns import FEW, Array, Category, Column, Date, Number, doubts, kind_of, numbers
+from .columns import FEW, Array, Category, Column, Date, Number, doubts, kind_of, no_numbers, numbers
 from .frames import frame_of, is_frame, listed, read_frame
 from .targets import TASKS, Amounts, Classes, Target, Task, task_of
 
@@ -266,6 +266,9 @@ def _target(frame: pandas.DataFrame, wishes: Wishes, who: str) -> Target | None:
         return None
     first = frame[wishes.target[0]]
     task = wishes.task or ("regression" if len(wishes.target) > 1 else task_of(first))
+    if wishes.task is None and task == "classes" and (odd := no_numbers(first.dropna())):
+        raise DataError(f"{who}: expected numbers or classes in column {wishes.target[0]!r}; got {listed(odd)} among "
+                        f"numbers; read it as missing: na_values={list(odd)!r}; or say task=\"classes\".")
     if task == "regression":
         return Amounts.fitted(wishes.target, frame, wishes.standardise_target, who)
     if len(wishes.target) > 1:
@@ -282,7 +285,7 @@ def _positions(index: Any) -> Any:
 
 
 def _reading(given: dict[str, Any]) -> dict[str, Any]:
-    return {"sep": None, "decimal": ".", "na_values": (), "encoding": "utf-8", **given}
+    return {"sep": None, "decimal": None, "na_values": (), "encoding": "utf-8", **given}
 
 
 def _column_of(fields: dict[str, Any]) -> Column:

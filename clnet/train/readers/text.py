@@ -174,7 +174,7 @@ def read_text(source: str | Path | Sequence[str | Path], tokens: Tokens = "chara
             windows.append(np.lib.stride_tricks.sliding_window_view(whole, length + 1)[::step])
     if not windows:
         raise DataError(f"{who}: expected a text of more than {length} {tokens}; "
-                        f"got {max(len(made.encode(t)) for t in texts)} at most; make length= smaller.")
+                        f"got {max(len(made.encode(t)) for t in texts)} at most; give more text, or a smaller length=.")
     found = np.concatenate(windows)
     title = Path(source).name if isinstance(source, (str, Path)) else "text"
     return Dataset(found[:, :-1], found[:, 1:], title=title, preparation=made)
@@ -198,7 +198,7 @@ def read_texts(source: Any, text: str = "text", target: str = "label", tokens: T
         classes = tuple(sorted(set(labels)))
         y = np.array([classes.index(c) for c in labels], np.int32)
     else:
-        frame = (read_frame(Path(source), None, ".", (), encoding, who) if isinstance(source, (str, Path))
+        frame = (read_frame(Path(source), None, None, (), encoding, who) if isinstance(source, (str, Path))
                  else frame_of(source, who))
         for name, column in (("text", text), ("target", target)):
             if column not in frame:

@@ -17,6 +17,7 @@ import clnet
 from clnet.errors import ConfigError, DataError, UseError
 from clnet.layers import Activation, Dense
 from clnet.train.readers.columns import PARTS
+from clnet.train.readers.frames import read_frame
 from clnet.train.readers.targets import task_of
 
 data = clnet.data
@@ -155,13 +156,40 @@ def test_a_table_from_file_to_predictions_in_units(tmp_path: Path) -> None:
     (lambda f: data.from_frame(f, target="town").preparation.apply(f.assign(town="Ulm")), "'Ulm' at row 0, and 200"),
     (lambda f: data.from_frame(f, target="price").split(0.2, stratify=True), "bin them"),
     (lambda f: data.read("houses.xlsx", target="price"), "a file ending in .csv"),
-    (lambda f: data.read("houses.csv", target="price"), "readable table; got: .*No such file"),
+    (lambda f: data.read("houses.csv", target="price"), "a table; got 'houses.csv', which is not there"),
     (lambda f: data.from_frame(f, target="price", task="class"), "task='class'"),
+    (lambda f: data.from_frame(f.assign(price=["?", *map(str, f.price[1:])]), target="price"),
+     r"got '\?' among numbers; read it as missing: na_values=\['\?'\]"),
     (lambda f: data.from_frame(f, targt="price"), "did you mean 'target'"),
 ])
 def test_slips_are_named(wrong: Any, says: str) -> None:
     with pytest.raises((DataError, ConfigError, UseError), match=says):
         wrong(houses())
+
+
+@pytest.mark.parametrize(("text", "columns"), [
+    ("a;b\n1,5;x\n-2,25;y\n", {"a": [1.5, -2.25], "b": ["x", "y"]}),
+    ("\ufeffa;b\n1,5;\n;3\n", {"a": [1.5, np.nan], "b": [np.nan, 3.0]}),  # as Excel writes it
+    ("a\tb\n1,5\t0.5\n", {"a": ["1,5"], "b": [0.5]}),
+    ("a;b\n1,234;2\n5,678;3\n", {"a": ["1,234", "5,678"], "b": [2, 3]}),  # thousands, for all one knows
+])
+def test_commas_in_numbers_are_seen_where_nothing_else_can_be_meant(text: str, columns: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    found = read_frame(tmp_path / "t.csv", None, None, (), "utf-8", "read")
+    np.testing.assert_equal(found.to_dict("list"), columns)
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    (b"", "a head and rows; got an empty file"),
+    (b"a,b\n1,2,3\n", "as many cells in each row as in the head, 2; got 3"),
+    ("a,b\nZürich,2\n".encode("cp1252"), "text in utf-8; got other bytes, the first at 5; .*encoding='cp1252'"),
+])
+def test_files_that_are_no_tables(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        data.read(tmp_path / "t.csv", target="b")
+    with pytest.raises(DataError, match=r"a file ending in \.csv"):
+        data.read(tmp_path / "t.cvs", target="b")
 
 
 def test_other_files_hold_the_same_table(tmp_path: Path) -> None:

@@ -76,9 +76,28 @@ def test_a_text(tmp_path: Path, capsys: Capture) -> None:
     (("--target", "Price"), "did you mean 'price'?"),
     (("--target", "price", "--model", "cnn"), "expected mlp, or a model's file"),
     (("--target", "price", "--size", "4,4"), "expected --size with folders of pictures alone"),
+    (("--target", "price", "--encoding", "utf-9"), "unknown encoding: utf-9"),
+    (("--target", "price", "--save", "m.pt"), "expected a name that ends in .safetensors"),
 ])
 def test_slips_are_named(table: Path, arguments: tuple[str, ...], says: str, capsys: Capture) -> None:
     assert train(table, *arguments) == 2 and says in capsys.readouterr().err
+
+
+def test_slips_in_files_are_named(table: Path, capsys: Capture) -> None:
+    assert train(table.with_name("hauses.csv"), "--target", "price") == 2
+    assert "which is not there; did you mean 'houses.csv'?" in capsys.readouterr().err
+    frame = pandas.read_csv(table).astype(object)
+    frame.loc[3, "price"] = "?"
+    frame.to_csv(table, index=False)
+    assert train(table, "--target", "price") == 2
+    assert "got '?' among numbers; read it as missing: --na-values '?'; or say --task classes." in capsys.readouterr().err
+    assert train(table, "--target", "price", "--na-values", "?") == 0
+    assert "1 row without a target left out" in capsys.readouterr().out
+    Image.new("L", (4, 4)).save(table.with_name("1.png"))
+    (table.parent / "some" / "cats").mkdir(parents=True)
+    table.with_name("1.png").rename(table.parent / "some" / "cats" / "1.png")
+    assert train(table.parent / "some") == 2
+    assert "each of at least two classes in some; got 'cats' alone" in capsys.readouterr().err
 
 
 def test_the_digits_take_none_of_it(capsys: Capture, tmp_path: Path) -> None:
