@@ -161,16 +161,14 @@ def compared(engine: Engine, quick: bool) -> Section:
 
 def timed(engine: Engine, quick: bool) -> Section:
     """The bench in its quick form."""
-    warning = bench.busy()
     rows = bench.run(engine, "all", quick=quick)
     section = page.bench_section(rows, pictures(rows))
-    section.text = [*([warning] if warning else []), *section.text]
     section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.failed)
-    section.verdict = speed_sentence(rows, warning)
+    section.verdict = speed_sentence(rows)
     return section
 
 
-def speed_sentence(rows: Sequence[Any], warning: str) -> str:
+def speed_sentence(rows: Sequence[Any]) -> str:
     """Against whom, how many works are faster, by how much in the median; or that there was nobody."""
     trusted = [r for r in rows if bench_plots.compared(r)]
     peers: dict[str, list[float]] = {_proper(p): [r.ratio for r in trusted if r.peer == p]
@@ -183,9 +181,9 @@ def speed_sentence(rows: Sequence[Any], warning: str) -> str:
             f"median {statistics.median(peers[p]):.2f} times as fast, least {least[p].ratio:.2f} ({least[p].work})"
             for p in strict.values()]
     absent = [] if any("PyTorch" in p for p in peers) else ["PyTorch is not installed"]
-    left = sum(bool(r.doubt) for r in rows)
-    doubt = [f"{plural(left, 'ratio')} left out as not to be trusted"] if left else []
-    doubt += ["the machine was busy, so these figures are doubtful"] if warning else []
+    words = [r.unfit for r in rows if r.ratio]
+    left = {"doubted": "as not to be trusted", "busy": "for the machine was busy"}
+    doubt = [f"{plural(words.count(word), 'ratio')} left out {why}" for word, why in left.items() if word in words]
     text = "; ".join([*said, *absent, *doubt])
     return f"{text[:1].upper()}{text[1:]}."
 

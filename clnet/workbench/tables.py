@@ -107,5 +107,10 @@ def json_lines(rows: Iterable[dict[str, Any]]) -> str:
 
 def header(title: str, command: str) -> str:
     """The title and how the file came to be."""
-    made = f"Made by `{command}` on {datetime.date.today().isoformat()} with {versions()}."
-    return f"# {title}\n\n{made} Not written by hand.\n"
+    return f"# {title}\n\n{made(command)}\n"
+
+
+def made(command: str) -> str:
+    """How a file, or a part of one, came to be."""
+    return (f"Made by `{command}` on {datetime.date.today().isoformat()} with {versions()}. "
+            "Not written by hand.")

@@ -47,11 +47,24 @@ def legend(suite: str, rows: Sequence[Row], more: str) -> str:
     return suites.find(suite).legend or f"{EARLIER if earlier else RATIO} {more}"
 
 
+def absent(rows: Sequence[Row]) -> dict[str, str]:
+    """Peers of which no row has a time, nor failed, and why: the one reason of all their rows."""
+    of: dict[str, list[Row]] = {}
+    for r in rows:
+        of.setdefault(r.peer, []).append(r)
+    return {peer: some[0].note for peer, some in of.items()
+            if peer and some[0].note and not any(r.peer_ms or r.ratio or r.failed for r in some)
+            and len({r.note for r in some}) == 1}
+
+
 def sections(rows: Sequence[Row]) -> list[tuple[str, str, list[dict[str, object]]]]:
-    """(title, legend, shown rows): CPU and GPU are never in one table, nor are suites."""
+    """(title, legend, shown rows): CPU and GPU are never in one table, nor are suites. Without peers that are absent,
+    unless there are no others.
+    """
     kinds = {key: kind_of(key) for key in {r.device for r in rows}}
     found: dict[tuple[str, str], list[Row]] = {}
-    for r in rows:
+    gone = absent(rows)
+    for r in [r for r in rows if r.peer not in gone] or rows:
         found.setdefault((kinds[r.device], r.suite), []).append(r)
     return [(f"{kind}: {suite}", legend(suite, some, SHARE), [shown(r) for r in some])
             for (kind, suite), some in found.items()]

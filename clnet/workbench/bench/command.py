@@ -1,4 +1,4 @@
-"""`clnet bench`: ops, training steps, memory, start-up and scaling against NumPy, PyTorch and tinygrad;
+"""`clnet bench`: ops, training steps, memory, start-up and scaling against NumPy, PyTorch, JAX and tinygrad;
 one run, interleaved, equal threads.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,12 @@ from .. import page, tables, terminal
 from . import before as bench_before
 from . import peers, suites
 from . import report as bench_report
-from .columns import sections
+from .columns import absent, sections
 from .compare import Setting
 from .plots import pictures
-from .row import BUSY, Row, as_dicts, command, roof
+from .row import Row, as_dicts, command
 from .suites import Measurable
-from .trust import Watch, settled, settled_before
+from .trust import settled, settled_before
 
 if TYPE_CHECKING:
     from ...engine.protocol import Engine
@@ -61,12 +60,14 @@ def iterate(engine: Engine, suite: str, *, quick: bool, only: str, precision: st
     """The rows of one work after the other; `roofs` gets what the device reaches before and after them."""
     todo = works(suite, quick, only, engine.device.is_gpu, precision)
     torch = peers.torch_for(engine.device)
-    compiling = not quick and not engine.device.is_host and any(getattr(w, "tinygrad", None) for w in todo)
-    tinygrad = peers.tinygrad_for(engine.device) if compiling else ""  # which compiles for half a minute
+    compiling = not quick and not engine.device.is_host
+    wanted = {name: compiling and any(getattr(w, name, None) for w in todo) for name in ("tinygrad", "jax")}
+    tinygrad = peers.tinygrad_for(engine.device) if wanted["tinygrad"] else ""  # which compiles for half a minute
+    jax = peers.jax_for(engine.device) if wanted["jax"] else ""
     _measure(engine, todo, roofs)
     with (peers.equal_threads(engine.device, torch) as threads,
           terminal.bar(todo, desc=f"bench {engine.device.key}", progress=progress) as bar):
-        setting = Setting(engine, torch or "not installed", tinygrad, quick, threads, roofs[0] if roofs else None)
+        setting = Setting(engine, torch or "not installed", tinygrad, quick, threads, roofs[0] if roofs else None, jax)
         for work in bar:
             bar.set_postfix_str(work.name[:32].ljust(32))
             try:
@@ -82,18 +83,6 @@ def _measure(engine: Engine, todo: Sequence[Measurable], roofs: list[Peak]) -> N
         roofs.append(found)
 
 
-def busy() -> str:
-    """A warning if the machine has other work, seen while we sleep (Linux):
-    threads that wait for each other make ratios chance.
-    """
-    watch = Watch()
-    time.sleep(0.4)
-    share = watch.others() or 0.0
-    if share <= BUSY:
-        return ""
-    return f"The machine was busy with other work ({share:.0%} of its CPU time): these ratios are not to be trusted."
-
-
 def main(engine: Engine, suite: str, *, quick: bool = False, only: str = "", json_file: Path | None = None,
          plots: Path | None = None, report_file: Path | None = None, precision: str = "",
          before: Path | None = None) -> int:
@@ -101,7 +90,6 @@ def main(engine: Engine, suite: str, *, quick: bool = False, only: str = "", jso
     none of the name.
     """
     earlier = bench_before.read(before) if before else None
-    warning = busy()
     rows = run(engine, suite, quick=quick, only=only, precision=precision)
     if not rows:
         names = [n for w in works(suite, gpu=engine.device.is_gpu, precision=precision)
@@ -109,13 +97,13 @@ def main(engine: Engine, suite: str, *, quick: bool = False, only: str = "", jso
         raise ConfigError(
             f"bench: expected --only with a part of the name of a work of --suite {suite}; "
             f"got {only!r}{ending(only, names)}")
-    show(rows, earlier, warning)
+    show(rows, earlier)
     if json_file:
         terminal.save_json(as_dicts(rows), json_file)
     made = command({"--suite": suite, "--quick": quick, "--only": only, "--precision": precision, "--before": before,
                     "--json": json_file, "--plots": plots, "--report": report_file, "--device": engine.device.key})
     more = "" if earlier is None else bench_before.markdown(rows, earlier)
-    report(rows, made, report_file, plots, json_file, more, warning)
+    report(rows, made, report_file, plots, json_file, more)
     return int(any(r.failed for r in rows))
 
 
@@ -128,8 +116,8 @@ def again(files: Sequence[Path], plots: Path | None, report_file: Path | None) -
     return 0
 
 
-def report(rows: Sequence[Row], made: str, file: Path | None, plots: Path | None, source: Path | None, more: str = "",
-           warning: str = "") -> None:
+def report(rows: Sequence[Row], made: str, file: Path | None, plots: Path | None, source: Path | None,
+           more: str = "") -> None:
     """Writes the pictures, and the report; in one that holds the block of these rows (`source`), that block alone."""
     folder = plots or (file.parent if file else None)
     if folder is None:
@@ -141,35 +129,25 @@ def report(rows: Sequence[Row], made: str, file: Path | None, plots: Path | None
         path.write_bytes(png)
         images[name] = Path(os.path.relpath(path, file.parent if file else folder)).as_posix()
     if file:
-        gflops, gbytes = roof(rows)
-        reached = f"Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)."
-        machine = " ".join(dict.fromkeys(f"{r.machine}." for r in rows if r.machine))
-        measured = " ".join(filter(None, [reached if gflops else "", _peers(rows)]))
-        text = "\n\n".join(filter(None, [machine, warning, bench_report.block(rows, images, measured, more)]))
-        bench_report.write(file, f"rows of {source.stem if source else 'clnet bench'}",
-                           [tables.header("Benchmarks", made)], text)
+        bench_report.write(file, f"rows of {source.stem if source else 'clnet bench'}", ["# Benchmarks"],
+                           bench_report.block(rows, images, tables.made(made), more))
 
 
 def frame(rows: Sequence[Row]) -> Any:
     """The rows for notebooks: a pandas DataFrame of numbers, whose columns say their units."""
     import pandas as pd
 
-    names = {"work": "work", "peer": "peer", "ours_ms": "ours [ms]", "peer_ms": "peer [ms]", "ratio": "ratio",
+    names = {"work": "work", "peer": "peer", "ours_ms": "ours [ms]", "peer_ms": "peer [ms]", "reported": "ratio",
              "min": "least ratio", "max": "largest ratio", "rounds": "rounds", "gflops": "GFLOP/s", "gbytes": "GB/s"}
     cells = [{**{title: getattr(r, name) for name, title in names.items()}, "note": r.remarks} for r in rows]
     return pd.DataFrame(cells, columns=[*names.values(), "note"]).dropna(axis="columns", how="all")
-
-
-def _peers(rows: Sequence[Row]) -> str:
-    found = ", ".join(dict.fromkeys(r.peer for r in rows if r.peer_ms))
-    return f"Against {found}; each with {rows[0].threads} threads." if found else ""
 
 
 LESS = ("tuning", "threads", "arithmetic", "device", "suite", "kernels' MB", "GB/s", "GFLOP/s", "peak MB", "launches",
         "share", "spread")
 
 
-def show(rows: Sequence[Row], earlier: list[dict[str, Any]] | None = None, warning: str = "") -> None:
+def show(rows: Sequence[Row], earlier: list[dict[str, Any]] | None = None) -> None:
     """The tables in the terminal."""
     found = [*sections(rows),
              *([] if earlier is None else [("Before and now", bench_before.LEGEND, bench_before.lines(rows, earlier))])]
@@ -177,5 +155,7 @@ def show(rows: Sequence[Row], earlier: list[dict[str, Any]] | None = None, warni
         terminal.table(some, title=title, less=LESS, notes="note", by="work",
                        whole="all of it: --json FILE, --report FILE.md")
         terminal.say(legend + "\n", "dim")
-    if warning:
+    if gone := absent(rows):
+        terminal.say(f"Left out: {'; '.join(f'{peer} ({why})' for peer, why in gone.items())}.")
+    if warning := bench_report.busy(rows):
         terminal.say(warning, "bold yellow")

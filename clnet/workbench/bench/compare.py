@@ -1,4 +1,4 @@
-"""One work timed by everybody in turn: us, NumPy, PyTorch in its modes, tinygrad."""
+"""One work timed by everybody in turn: us, NumPy, PyTorch in its modes, JAX, tinygrad."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...engine.record import Recorded
 from ...engine.reference import NumpyEngine
 from ...kernels.tuning import serving
 from .. import tables
-from .peers import Run, Tinygrad, Torch
+from .peers import Jax, Run, Tinygrad, Torch
 from .row import ARITHMETIC, Row
 from .trust import NEEDED, Watch, doubt, wide
 
@@ -43,7 +43,7 @@ HOST_FLOPS = 2e10  # of a call: NumPy would take seconds for more
 @dataclass(frozen=True)
 class Setting:
     """What all works of a run have in common.
-    `torch`, `tinygrad`: the peers, or why they are not there; "" where nobody wants them.
+    `torch`, `tinygrad`, `jax`: the peers, or why they are not there; "" where nobody wants them.
     """
 
     engine: Engine
@@ -52,6 +52,7 @@ class Setting:
     quick: bool = False
     threads: int = 1
     peak: Peak | None = None
+    jax: Jax | str = ""
 
     @property
     def rounds(self) -> int:
@@ -67,7 +68,8 @@ class Setting:
 @dataclass(frozen=True)
 class Work:
     """Something to time.
-    `ours(engine)`, `torch(peer)` and `tinygrad(peer)` prepare it and give a call that starts one run of it.
+    `ours(engine)`, `torch(peer)`, `jax(peer)` and `tinygrad(peer)` prepare it and give a call that starts one run of
+    it; peers are prepared within our engine, beside which they may check what they compute.
 
     modes    PyTorch's other modes by name ("fused", "compiled"); not in the quick form
     needs    what is missing for it here, if anything; then there is a row that says so in place of times
@@ -89,6 +91,7 @@ class Work:
     flops: float = 0.0
     nbytes: float = 0.0
     arithmetic: str = ARITHMETIC
+    jax: Callable[[Jax], Run] | None = None
 
     def rows(self, setting: Setting) -> list[Row]:
         """One row a peer."""
@@ -232,12 +235,15 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
         for mode, prepare in {"": work.torch, **({} if setting.quick else work.modes)}.items():
             name = f"{torch.name} ({mode})" if mode else torch.name
             wanted.append((name, functools.partial(prepare, torch), torch.finish))
+    if isinstance(setting.jax, Jax) and work.jax:
+        wanted.append((setting.jax.name, functools.partial(work.jax, setting.jax), setting.jax.finish))
     if work.tinygrad and isinstance(tiny, Tinygrad):
-        prepare_tiny = work.tinygrad
-        wanted.append((tiny.name, lambda: prepare_tiny(tiny), tiny.finish))
-    elif work.tinygrad and tiny:
-        wanted.append(("tinygrad", lambda: _absent(str(tiny)), _nothing))
-    return [_contender(*w, pause_of(engine)) for w in wanted]
+        wanted.append((tiny.name, functools.partial(work.tinygrad, tiny), tiny.finish))
+    for name, peer in (("jax", setting.jax if work.jax else ""), ("tinygrad", tiny if work.tinygrad else "")):
+        if peer and isinstance(peer, str):
+            wanted.append((name, functools.partial(_absent, peer), _nothing))
+    with on(engine):
+        return [_contender(*w, pause_of(engine)) for w in wanted]
 
 
 def pause_of(engine: Engine) -> float:
@@ -284,7 +290,8 @@ def compare(work: Work, setting: Setting) -> list[Row]:
     if again := [o for o in others if wide(o.ratios)]:
         _rounds(setting, me, again, samples)
     mine, busy = statistics.median(samples), watch.others()
-    facts |= {"ours_ms": round(mine * 1e3, 5), "arithmetic": work.arithmetic,
+    facts |= {"ours_ms": round(mine * 1e3, 5), "ours_min": round(min(samples) * 1e3, 5),
+              "ours_max": round(max(samples) * 1e3, 5), "arithmetic": work.arithmetic,
               **rates(work, mine, facts.get("kernel_bytes", 0), setting.peak)}
     bare = setting.row(work.suite, work.name, busy=None if busy is None else round(busy, 2), **facts)
     return [_against(bare, o, setting.rounds) for o in others] or [bare]

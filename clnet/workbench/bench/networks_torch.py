@@ -4,6 +4,7 @@ The module is handed in: PyTorch is never a dependency.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +98,14 @@ def gpt(torch: ModuleType, width: int = 128, heads: int = 4, depth: int = 4, tok
             return self.out(self.blocks(self.embed(x) + self.position[:x.shape[1]], mask=mask, is_causal=True))
 
     return GPT()
+
+
+def state(module: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The module's state from our variables, which stand in the same order; of the gpt by its names."""
+    if any(name.endswith("w_q") for name in values):
+        return gpt_state(dict(values))
+    names = [name for name in module.state_dict() if not name.endswith("num_batches_tracked")]
+    return dict(zip(names, values.values(), strict=True))
 
 
 def gpt_state(values: dict[str, Any]) -> dict[str, Any]:

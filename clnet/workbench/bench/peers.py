@@ -1,4 +1,4 @@
-"""Whom we are timed against: NumPy always, PyTorch and tinygrad where they are installed;
+"""Whom we are timed against: NumPy always, PyTorch, JAX and tinygrad where they are installed;
 with the same threads and the same arithmetic.
 """
 
@@ -10,8 +10,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Run = Callable[[], Any]
 Array = np.ndarray[Any, Any]
-TheirTensor = Any  # PyTorch's or tinygrad's: neither is a dependency
+TheirTensor = Any  # PyTorch's, JAX's or tinygrad's: none is a dependency
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,13 @@ def _tinygrad_settings() -> Iterator[None]:
     spec = importlib.util.find_spec("pyopencl")
     folders = [Path(p, ".libs") for p in (spec.submodule_search_locations or ())] if spec else []
     loader = next((str(f) for folder in folders for f in sorted(folder.glob("libOpenCL*"))), None)
-    wanted = {"DEV": "CL", "TRAINING": "1"} | ({"OPENCL_PATH": loader} if loader else {})
+    with settings({"DEV": "CL", "TRAINING": "1"} | ({"OPENCL_PATH": loader} if loader else {})):
+        yield
+
+
+@contextlib.contextmanager
+def settings(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Within the block these environment variables are set, as far as the user has not set them."""
     ours = {k: v for k, v in wanted.items() if k not in os.environ}
     os.environ.update(ours)
     try:
@@ -140,6 +146,38 @@ def _tinygrad_settings() -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
+
+
+@dataclass(frozen=True)
+class Jax:
+    """JAX on the CPU. `running`: what the last call gives, once it is done."""
+
+    jax: Any
+    optax: Any
+    running: list[Any] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"jax cpu {self.jax.__version__}"
+
+    def array(self, a: Array) -> Any:
+        return self.jax.numpy.asarray(a)
+
+    def finish(self) -> None:
+        """Waits for what was started."""
+        self.jax.block_until_ready(self.running)
+
+
+def jax_for(device: Device) -> Jax | str:
+    """The JAX peer of a CPU, with as many threads as the device has units; or why there is none."""
+    if not device.is_cpu:
+        return "not timed beside GPUs"
+    if any(importlib.util.find_spec(name) is None for name in ("jax", "optax")):
+        return 'not installed (pip install "jax[cpu]" optax)'
+    with settings({"JAX_PLATFORMS": "cpu", "NPROC": str(threads_of(device))}):  # which it reads as it starts
+        jax = importlib.import_module("jax")
+        jax.devices("cpu")
+        return Jax(jax, importlib.import_module("optax"))
 
 
 def threads_of(device: Device) -> int:

@@ -46,8 +46,8 @@ def _short(work: str) -> str:
 
 
 def compared(r: Row) -> bool:
-    """Whether a row's ratio is of a time, and to be trusted."""
-    return bool(r.ratio) and not r.doubt and suites.find(r.suite).bars
+    """Whether a row's ratio is of a time, and reported."""
+    return bool(r.reported) and suites.find(r.suite).bars
 
 
 def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:

@@ -1,5 +1,5 @@
-"""Rows of the bench as a report: what they say in words, what is below 1, how to read the tables, a narrow table a
-suite (a row a work, a column a peer), details folded, pictures.
+"""Rows of the bench as a report, a part a device: where we are ahead and where behind, what the rows say in words, what
+is below 1, how to read the tables, a narrow table a suite (a row a work, a column a peer), details folded, pictures.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 from ...errors import DataError
 from ...show import plural
 from .. import tables
-from . import suites
+from . import standing, suites
 from .columns import SHARE, kernels, kind_of, legend, shown
-from .row import BUSY, Row, number
+from .row import BUSY, Row, number, roof, shown_ratio, spread
 
-FORGE = "In brackets: not to be trusted, why is said below; such figures are in no mean and in no plot."
+FORGE = (f"busy: other work took more than {BUSY:.0%} of the machine's CPU time meanwhile. doubted: of too few rounds, "
+         "or of rounds that lie too far apart, as is said below. Such ratios are reported nowhere.")
 SHOWN = 600  # [pixels] width of pictures, whose smallest letters keep 9 then
 NAMED = 4  # works that a sentence names
 BELOW = 8  # works that the sentence on what is slower names
@@ -47,24 +48,29 @@ def summary(rows: Sequence[Row]) -> list[str]:
     """
     out = []
     for suite, peer in dict.fromkeys((r.suite, r.peer) for r in rows if r.ratio and suites.find(r.suite).ratios):
-        some = [r for r in rows if (r.suite, r.peer) == (suite, peer) and r.ratio and not r.doubt]
+        some = [r for r in rows if (r.suite, r.peer) == (suite, peer) and r.reported]
         out += [_against(suite, peer, some)] if some else []
-    doubted = [f"{r.work} against {r.peer} ({r.doubt})" for r in rows if r.doubt]
+    doubted = [f"{r.work} against {r.peer} ({r.doubt})" for r in rows if r.unfit == "doubted"]
     out += [f"Not to be trusted and left out: {_some(doubted)}."] if doubted else []
     counted = list(dict.fromkeys(r.work for r in rows if r.counted and (r.share or 0) > 1))
     out += ["Counted as direct, though the kernels make fewer products (Winograd), and so above the roof: "
             f"{_some(counted)}."] if counted else []
     failed = [f"{r.work} ({r.note})" for r in rows if r.failed]
     out += [f"Failed: {_some(failed)}."] if failed else []
-    taken = [r.busy for r in rows if r.busy and r.busy > BUSY]
-    if taken:
-        out.append(f"The machine was busy with other work in {plural(len(taken), 'row')} of {len(rows)} (up to "
-                   f"{max(taken):.0%} of its CPU time): they count less.")
-    return out
+    return out + list(filter(None, [busy(rows)]))
+
+
+def busy(rows: Sequence[Row]) -> str:
+    """In how many rows the machine was busy with other work; "" if it was in none."""
+    taken = [r.busy or 0.0 for r in rows if r.unfit == "busy"]
+    if not taken:
+        return ""
+    return (f"The machine was busy with other work in {plural(len(taken), 'row')} of {len(rows)} (up to "
+            f"{max(taken):.0%} of its CPU time): their ratios are not reported.")
 
 
 def _against(suite: str, peer: str, some: Sequence[Row]) -> str:
-    ratios = [float(r.ratio or 1) for r in some]
+    ratios = [r.reported or 1.0 for r in some]
     mean = statistics.geometric_mean(ratios)
     best, worst = max(some, key=lambda r: r.ratio or 0), min(some, key=lambda r: r.ratio or 0)
     if suite == "memory":
@@ -80,7 +86,7 @@ def slower(rows: Sequence[Row]) -> list[str]:
     """Sentences: of each suite and peer the works that show less than 1, the lowest first, without what is doubted."""
     low: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for r in sorted(rows, key=lambda r: r.ratio or 0):
-        if r.ratio and not r.doubt and suites.find(r.suite).ratios and round(r.ratio, 2) < 1:
+        if r.reported and suites.find(r.suite).ratios and round(r.reported, 2) < 1:
             low[r.suite, r.peer].append(r)
     order = dict.fromkeys((r.suite, r.peer) for r in rows)
     return [f"{suite} against {peer}{', which takes less' * (suite == 'memory')}: {_some(names, BELOW)}."
@@ -141,13 +147,9 @@ def _wide(suite: str, rows: Sequence[Row]) -> list[dict[str, Any]]:
                       for p in peers}
         else:
             cells["ours [ms]"] = number(some[0].ours_ms, ".3f")
-            cells |= {p: next((_ratio(r) for r in some if r.peer == p), "") for p in peers}
+            cells |= {p: next((shown_ratio(r) for r in some if r.peer == p), "") for p in peers}
         out.append(cells)
     return out
-
-
-def _ratio(r: Row) -> str:
-    return f"({r.ratio:.2f})" if r.doubt and r.ratio else number(r.ratio, ".2f")
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -174,8 +176,8 @@ def _folded(suite: str, rows: Sequence[Row]) -> str:
                   "share": number(r.share, ".2f"), **kernels(r)} for (d, w, _), (r, *_) in _works(rows).items()]
         parts += [tables.markdown(rates),
                   *_listed([(f"tuned numbers: {r.tuning}", r.work) for r in rows if r.tuning not in ("", "rules")])]
-    spreads = [{"work": r.work, "peer": r.peer, "peer [ms]": number(r.peer_ms, ".3f"), "ratio": _ratio(r),
-                "spread": "" if r.min is None else f"{r.min:.2f} to {r.max:.2f}", "rounds": number(r.rounds, "d")}
+    spreads = [{"work": r.work, "peer": r.peer, "peer [ms]": number(r.peer_ms, ".3f"), "ratio": shown_ratio(r),
+                "spread": spread(r), "rounds": number(r.rounds, "d")}
                for r in rows if r.ratio and r.peer_ms]
     parts += [tables.markdown(spreads)] if spreads else []
     if not parts:
@@ -184,14 +186,36 @@ def _folded(suite: str, rows: Sequence[Row]) -> str:
 
 
 # --- the file
-def block(rows: Sequence[Row], images: Mapping[str, str], lead: str = "", more: str = "") -> str:
-    """What a run says, shows and holds, in this order; lead: how it was measured; images: a path a name."""
+def block(rows: Sequence[Row], images: Mapping[str, str], made: str = "", more: str = "") -> str:
+    """What runs say, show and hold, a part a device; images: a path a name; made: how all that came to be."""
+    of: dict[str, list[Row]] = defaultdict(list)
+    for r in rows:
+        of[r.device].append(r)
+    parts = [_part(some, {k: v for k, v in images.items() if k.startswith(f"{device}-")}, len(of) > 1)
+             for device, some in of.items()]
+    return "\n\n".join(filter(None, [*parts, more, made]))
+
+
+def _part(rows: Sequence[Row], images: Mapping[str, str], titled: bool) -> str:
+    """What the rows of one device say, show and hold, in this order."""
     drawn = [f'<img src="{path}" alt="{html.escape(name)}" width="{SHOWN}">' for name, path in images.items()]
-    found = slower(rows)
-    nothing = "Nothing is below 1." if any(r.ratio for r in rows) else ""
+    found, ahead = slower(rows), standing.lines(rows)
+    machine = next((r.machine for r in rows if r.machine), rows[0].device)
+    nothing = "Nothing is below 1." if any(r.reported for r in rows) else ""
     below = "What is below 1, the lowest first:" if found else nothing
-    said = ["In short:", _list(summary(rows)), below, _list(found), lead]
-    return "\n\n".join(filter(None, [*said, markdown(rows), more, *drawn]))
+    stands = ["Where clnet is ahead of PyTorch, and where behind:", tables.markdown(ahead), standing.LEGEND]
+    said = [f"## {machine}" if titled else f"{machine}.", *(stands if ahead else []),
+            "In short:", _list(summary(rows)), below, _list(found), _measured(rows)]
+    return "\n\n".join(filter(None, [*said, markdown(rows), *drawn]))
+
+
+def _measured(rows: Sequence[Row]) -> str:
+    """The roof, and against whom."""
+    gflops, gbytes = roof(rows)
+    reached = f"Measured peak: {gflops:.0f} GFLOP/s (float32 multiply-adds), {gbytes:.1f} GB/s (triad)."
+    peers = ", ".join(dict.fromkeys(r.peer for r in rows if r.peer_ms))
+    return " ".join(filter(None, [reached if gflops else "",
+                                  f"Against {peers}; each with {rows[0].threads} threads." if peers else ""]))
 
 
 def _list(sentences: Sequence[str]) -> str:

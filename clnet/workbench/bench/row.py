@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ARITHMETIC = "float32"
-BUSY = 0.2  # share of the CPU time that was others': beyond, rows say so
+BUSY = 0.2  # share of the CPU time that was others': beyond, ratios are not reported
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Row:
 
     ratio         median of the rounds' peer's time / ours (memory: peer_bytes / peak_bytes), above 1 we are better; min
                   and max: its spread
-    rounds        that the ratio is of; doubt: why it is not to be trusted, and left out of plots and means; busy: share
-                  of CPU time that was others'
+    rounds        that the ratio is of; doubt: why it is not to be trusted; busy: share of CPU time that was others'.
+                  Such a ratio is kept in the file and reported nowhere (`unfit`)
     gflops        our rate [GFLOP/s]; gbytes: ours [GB/s]; intensity: flops a byte; share: of what the device's peak
                   allows at this intensity
     peak_gflops, peak_gbytes  that peak, measured in this run by own kernels; roof_gbytes: where all bytes are in a
@@ -34,6 +34,7 @@ class Row:
     tuning        the entries of tuning tables that shaped our kernels, or "rules"
     error, peer_error  ours and the peer's, of the suite accuracy; bound: what ours may be
     machine       the device in words
+    ours_min, ours_max  the least and the largest of the rounds that ours_ms is the median of
     failed        the work broke, why is in the note; or its error is above the bound
     """
 
@@ -77,6 +78,18 @@ class Row:
     note: str = ""
     failed: bool = False
     machine: str = ""
+    ours_min: float | None = None
+    ours_max: float | None = None
+
+    @property
+    def unfit(self) -> str:
+        """Why the ratio is not reported, in the word that stands in its place; "" where it is."""
+        return "busy" if (self.busy or 0.0) > BUSY else "doubted" if self.doubt else ""
+
+    @property
+    def reported(self) -> float | None:
+        """The ratio; None where there is none or it is not to be reported."""
+        return None if self.unfit else self.ratio
 
     @property
     def remarks(self) -> str:
@@ -111,8 +124,17 @@ def as_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def timed(r: Row) -> dict[str, object]:
     """What tables say of every work that is timed: who against whom, times, ratio."""
     return {"suite": r.suite, "work": r.work, "device": r.device, "peer": r.peer, "ours [ms]": number(r.ours_ms, ".3f"),
-            "peer [ms]": number(r.peer_ms, ".3f"), "ratio": number(r.ratio, ".2f"),
-            "spread": "" if r.min is None else f"{r.min:.2f} to {r.max:.2f}"}
+            "peer [ms]": number(r.peer_ms, ".3f"), "ratio": shown_ratio(r), "spread": spread(r)}
+
+
+def shown_ratio(r: Row, form: str = ".2f") -> str:
+    """The ratio; the word that stands in its place where it is not reported; "" where there is none."""
+    return "" if r.ratio is None else r.unfit or number(r.ratio, form)
+
+
+def spread(r: Row, form: str = ".2f") -> str:
+    """From the least to the largest of the rounds' ratios; "" where they are not reported."""
+    return "" if r.min is None or r.unfit else f"{r.min:{form}} to {r.max:{form}}"
 
 
 def number(x: float | None, form: str, unit: float = 1) -> str:

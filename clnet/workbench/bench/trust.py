@@ -50,6 +50,12 @@ class Watch:
         return max(0.0, taken - own) / total
 
 
+def seen_by(watch: Watch, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the share of the CPU time that was others' while they were measured."""
+    busy = watch.others()
+    return [replace(r, busy=None if busy is None else round(busy, 2)) for r in rows]
+
+
 def _times() -> tuple[float, float, float] | None:
     """Clock ticks of all CPUs, those in use, and those that this process and its children used."""
     try:

@@ -17,13 +17,14 @@ from clnet.engine.device.roof import Peak
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import DataError
 from clnet.workbench import plots
-from clnet.workbench.bench import columns
+from clnet.workbench.bench import columns, standing, suites
 from clnet.workbench.bench import command as bench
 from clnet.workbench.bench import compare as bench_compare
 from clnet.workbench.bench import plots as bench_plots
 from clnet.workbench.bench import report as bench_report
 from clnet.workbench.bench import trust as bench_trust
 from clnet.workbench.bench.compare import Contender, Setting, Work
+from clnet.workbench.evidence import registry
 
 ROOF = Peak(100.0, 10.0, ((1e6, 40.0),))
 
@@ -80,24 +81,74 @@ def test_rounds_that_differ_are_measured_again_and_doubted_if_they_still_do(monk
     assert wild.rounds == 2 * bench_compare.ROUNDS and "outside" in wild.doubt
 
 
-def test_doubted_figures_are_in_no_mean_and_no_plot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doubted_ratios_are_reported_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", ratio=2.0), row("b", ratio=8.0), row("c", ratio=1000.0, doubt="1 of 7 rounds")]
     first, second, *_ = bench_report.summary(rows)
     assert first == ("ops against torch: 4.00 times as fast in the geometric mean of 2 works, 2 of them faster; "
                      "most 8.00 (b), least 2.00 (a).")
     assert second == "Not to be trusted and left out: c against torch (1 of 7 rounds)."
+    assert not bench_report.slower([row("c", ratio=0.1, doubt="1 of 7 rounds"), row("d", ratio=0.1, busy=0.5)])
     drawn: list[str] = []
     monkeypatch.setattr(plots, "ratios", lambda names, *more: drawn.extend(names))
     bench_plots.pictures(rows)
     assert drawn == ["a", "b"]
-    assert "(1000.00)" in bench_report.markdown(rows)
+    text = bench_report.block(rows, {})
+    assert "1000" not in text and text.count("doubted |") == 3, "the first table, the wide one, that of the rounds"
 
 
-def test_a_busy_machine_marks_the_rows() -> None:
-    rows = [row("a", busy=0.5), row("b", busy=0.1)]
-    busy, calm = (columns.shown(r)["note"] for r in rows)
-    assert "others took 50% of the CPU time" in busy and not calm
-    assert "1 row of 2 (up to 50% of its CPU time)" in bench_report.summary(rows)[-1]
+def test_ratios_of_a_busy_machine_are_reported_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("a", ratio=77.0, min=76.0, max=78.0, busy=0.5), row("b", busy=0.1)]
+    busy, calm = (columns.shown(r) for r in rows)
+    assert "others took 50% of the CPU time" in busy["note"] and not calm["note"]
+    assert (busy["ratio"], busy["spread"], calm["ratio"]) == ("busy", "", "2.00")
+    first, *_, last = bench_report.summary(rows)
+    assert first == "ops against torch: 2.00 times as fast." and "1 row of 2 (up to 50% of its CPU time)" in last
+    drawn: list[str] = []
+    monkeypatch.setattr(plots, "ratios", lambda names, *more: drawn.extend(names))
+    bench_plots.pictures(rows)
+    assert drawn == ["b"]
+    text = bench_report.block(rows, {})
+    assert not any(f"{k}" in text for k in (76, 77, 78)) and bench.frame(rows)["ratio"].isna().tolist() == [True, False]
+    assert "not reported" in bench_report.busy(rows) and not bench_report.busy(rows[1:])
+
+
+# --- ahead and behind
+def test_the_first_table_says_where_we_are_ahead_and_where_behind() -> None:
+    """Each work counts once, against the mode that is best at it; what is not reported counts nowhere."""
+    rows = [row("matmul 64 NN", "torch cpu", ratio=0.5), row("matmul 128 NN", "torch cpu", ratio=0.9),
+            row("matmul 256 NN", "torch cpu", ratio=1.0), row("matmul 256 NN", "numpy", ratio=0.1),
+            row("matmul 512 NN", "torch cpu", ratio=3.0),
+            row("conv 3→3 8×8 b1 forward", "torch cpu", ratio=2.0),
+            row("conv 3→3 8×8 b1 forward and gradients", "torch cpu", ratio=7.0, busy=0.9),
+            row("mlp", "torch cpu", suite="steps", ratio=4.0),
+            row("mlp", "torch cpu (compiled)", suite="steps", ratio=2.0),
+            row("cnn", "torch cpu", suite="steps", ratio=1.5), row("cnn", "torch cpu (fused)", suite="steps", ratio=1.0,
+                                                                   doubt="1 of 7 rounds")]
+    found = {line["works"]: line for line in standing.lines(rows)}
+    small = found["products up to 256, 64 rows"]
+    assert (small[""], small["ratio, median"], small["least"]) == ("behind", "0.90", "0.50 (matmul 64 NN)")
+    assert (small["ahead"], small["behind"]) == ("0 of 3", "2 of 3")
+    assert found["larger products"][""] == found["convolutions forward"][""] == "ahead"
+    busy = found["convolutions with gradients"]
+    assert (busy[""], busy["ratio, median"], busy["ahead"], busy["busy"]) == ("not known", "", "", 1)
+    assert (found["training steps"]["ratio, median"], found["training steps"]["least"]) == ("1.75", "1.50 (cnn)")
+    text = bench_report.block(rows, {})
+    assert text.index("where behind:") < text.index("In short:") and "7.00" not in text
+
+
+def test_every_work_of_the_suites_is_in_one_group() -> None:
+    registry.load_all()
+    works = [(w.suite, w.name) for suite in (*suites.ALL, "sort", "searches") for w in bench.works(suite)]
+    groups = [[g.title for g in standing.GROUPS if g.holds(row(name, suite=suite))] for suite, name in works]
+    assert all(groups) and {g[0] for g in groups} == {g.title for g in standing.GROUPS} - {"layers over graphs"}
+
+
+def test_a_report_has_a_part_for_each_device() -> None:
+    rows = [row("a", machine="Xeon, Intel's runtime"), row("a", device="pocl", machine="Xeon, PoCL", ratio=0.5)]
+    text = bench_report.block(rows, {"intel-torch": "i.png", "pocl-torch": "p.png"}, "Made by this.")
+    order = ["## Xeon, Intel's runtime", "Nothing is below 1.", "i.png", "## Xeon, PoCL", "a 0.50", "p.png",
+             "Made by this."]
+    assert sorted(order, key=text.index) == order and all(text.count(part) == 1 for part in order)
 
 
 def test_what_this_process_does_is_not_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,9 +224,9 @@ def test_a_report_names_what_is_below_one_and_explains_its_columns_once() -> Non
             row("f", suite="memory", ratio=0.8), row("g", suite="steps", ratio=2.0)]
     assert bench_report.slower(rows) == ["ops against torch: b 0.50, a 0.90.",
                                          "memory against torch, which takes less: f 0.80."]
-    text = bench_report.block(rows, {}, "How it was measured.")
-    order = ["In short:", "What is below 1, the lowest first:", "How it was measured.",
-             "How to read the tables:", "### CPU: ops"]
+    text = bench_report.block(rows, {}, "How it came to be.")
+    order = ["where behind:", "In short:", "What is below 1, the lowest first:", "Against torch",
+             "How to read the tables:", "### CPU: ops", "How it came to be."]
     assert sorted(order, key=text.index) == order
     assert text.count(columns.RATIO) == text.count(columns.SHARE) == 1
     assert f"- Ops, steps. {columns.RATIO}" in text
@@ -183,10 +234,10 @@ def test_a_report_names_what_is_below_one_and_explains_its_columns_once() -> Non
 
 
 def test_a_frame_says_its_units() -> None:
-    found = bench.frame([rated(50.0, 50.0, doubt="1 of 7 rounds")])
+    found = bench.frame([rated(50.0, 50.0), rated(50.0, 50.0, doubt="1 of 7 rounds")])
     assert list(found) == ["work", "peer", "ours [ms]", "peer [ms]", "ratio", "least ratio", "largest ratio", "rounds",
                            "GFLOP/s", "GB/s", "note"]
-    assert found["ratio"].dtype == float and found["note"][0] == "not to be trusted: 1 of 7 rounds"
+    assert found["ratio"].dtype == float and found["note"][1] == "not to be trusted: 1 of 7 rounds"
 
 
 def test_tables_of_a_report_are_narrow() -> None:

@@ -149,9 +149,10 @@ def test_the_verdict_says_what_holds_what_was_reached_and_how_fast() -> None:
                 ("torch", None, ""))]
     text = ("Against NumPy, 2 of 3 works are faster, in the median 2.00 times as fast, least 0.50 (matmul); PyTorch is "
             "not installed; 1 ratio left out as not to be trusted.")
-    assert report.speed_sentence(rows_of, "") == text
-    doubtful = "PyTorch is not installed; the machine was busy, so these figures are doubtful."
-    assert report.speed_sentence([], "busy") == doubtful
+    assert report.speed_sentence(rows_of) == text
+    busy = [bench.Row("ops", "matmul", "float32", "intel", "torch", ratio=3.0, busy=0.5)]
+    doubtful = "PyTorch is not installed; 1 ratio left out for the machine was busy."
+    assert report.speed_sentence(busy) == doubtful
 
 
 def test_a_page_reads_without_its_script() -> None:

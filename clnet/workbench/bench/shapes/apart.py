@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from ....engine import engine_for
@@ -20,7 +19,7 @@ from .. import peers, suites
 from ..compare import Setting
 from ..peers import Torch
 from ..row import Row, as_dicts
-from ..trust import Watch
+from ..trust import Watch, seen_by
 
 MODULE = __name__  # as itself, also where it runs as __main__
 PATIENCE = 3600.0  # [s]
@@ -83,12 +82,6 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     with opened(question) as setting:
         watch = Watch()
         return {"rows": as_dicts(seen_by(watch, found[0].measure(setting)))}
-
-
-def seen_by(watch: Watch, rows: Sequence[Row]) -> list[Row]:
-    """The rows with the share of the CPU time that was others' while they were measured."""
-    busy = watch.others()
-    return [replace(r, busy=None if busy is None else round(busy, 2)) for r in rows]
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from ..compare import Setting
 from ..peers import Torch
 from ..row import Row
 from ..suites.steps import Task
-from ..trust import Watch
-from .apart import asked, opened, seen_by
+from ..trust import Watch, seen_by
+from .apart import asked, opened
 from .networks import tasks
 from .new import sizes
 from .runners import COMPILED, Attempts, against, ms, ours, their_name, theirs

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....engine import on
-from .. import networks_torch as bench_torch
 from ..call import normal
 from ..compare import Setting
 from ..peers import Array, Torch
@@ -132,8 +131,7 @@ def losses(task: bench_steps.Task, engine: Engine, batches: list[Any], arithmeti
 def their_losses(task: bench_steps.Task, peer: Torch, engine: Engine, batches: list[Any]) -> np.ndarray[Any, Any]:
     """PyTorch's, from our first weights."""
     with on(engine):
-        values = {k: v.numpy() for k, v in bench_steps.network(task).variables().items()}
-    step = bench_steps.their_training(task, peer, start=bench_torch.gpt_state(values))
+        step = bench_steps.their_training(task, peer, start=bench_steps.first(task))
     arrays = [[peer.array(a.astype(np.int64)) for a in batch] for batch in batches]
     return np.array([float(step(*arrays[k % len(batches)]).detach()) for k in range(STEPS)])
 

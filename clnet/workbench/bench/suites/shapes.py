@@ -4,7 +4,7 @@ depth, and serving; each measured in processes of its own.
 
 from __future__ import annotations
 
-from ..row import Row, number, timed
+from ..row import Row, number, shown_ratio, spread, timed
 from ..shapes import cold, lengths, new, planning, serving
 from ..shapes.networks import large, tasks
 from . import Curve, Measurable, Suite
@@ -29,8 +29,7 @@ def cells(r: Row) -> dict[str, object]:
     """A row as it stands in tables."""
     pool = "" if r.pool_after is None else f"{number(r.pool_before, '.0f', 1e6)} → {number(r.pool_after, '.0f', 1e6)}"
     # Three digits, not two places: a new shape may take us hundreds of times the peer's time.
-    spread = "" if r.min is None else f"{r.min:.3g} to {r.max:.3g}"
-    return {**timed(r), "ratio": number(r.ratio, ".3g"), "spread": spread,
+    return {**timed(r), "ratio": shown_ratio(r, ".3g"), "spread": spread(r, ".3g"),
             "of steady": _share(r.ours_ms, r.steady_ms), "its of steady": _share(r.peer_ms, r.peer_steady_ms),
             "built": number(r.built, "d"), "launches": number(r.launches, "d"), "pool [MB]": pool, "note": r.remarks}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from .... import init
 from ....core.autodiff import gradients
 from ....core.precision import STORED, autocast
 from ....core.tensor import Tensor, tensor
-from ....engine import on
+from ....engine import current, on
 from ....engine.record import Recorded
 from ....layers.base import Layer, no_tape
 from ....losses.base import Loss
@@ -21,10 +21,11 @@ from ....model.sequential import Sequential
 from ....optimizers import Adam
 from ....train.scaling import LossScale
 from ...evidence import registry
+from .. import networks_jax as bench_jax
 from .. import networks_tinygrad as bench_tinygrad
 from .. import networks_torch as bench_torch
 from ..compare import Step, Work
-from ..peers import Array, Run, TheirTensor, Torch
+from ..peers import Array, Jax, Run, TheirTensor, Torch
 from ..row import ARITHMETIC
 from . import Suite
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from ....engine.protocol import Engine
 
 Config = dict[str, Any]
+CHECKED = 4  # losses of a peer that are held against ours before it is timed
+# Of the loss: what the order of sums makes of the first, and Adam, which divides by small gradients, of those after it.
+FIRST, LATER = 1e-4, 2e-2
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Task:
     quick: bool = False
     tinygrad: Callable[[Any], Any] | None = None
     suite: str = "steps"
+    jax: Callable[..., Any] | None = None
 
     @property
     def flops(self) -> float:
@@ -119,7 +124,8 @@ def tasks() -> list[Task]:
     """The six networks, smallest first."""
     return [_mlp_task(64, quick=True), _mlp_task(512),
             Task("cnn b64", _cnn(), (64, 1, 28, 28), (64,), 10, bench_torch.cnn,
-                 784 * 288 + 196 * 64 * 288 + 3136 * 128 + 1280, 784 * 288, quick=True, tinygrad=bench_tinygrad.cnn),
+                 784 * 288 + 196 * 64 * 288 + 3136 * 128 + 1280, 784 * 288, quick=True, tinygrad=bench_tinygrad.cnn,
+                 jax=bench_jax.cnn),
             _resnet_task(32), _lstm_task(),
             gpt_task("gpt b16 t128", 16, width=128, heads=4, depth=4, tokens=96, length=128)]
 
@@ -132,12 +138,12 @@ def gpu_tasks() -> list[Task]:
 
 def _resnet_task(batch: int) -> Task:
     return Task(f"resnet20 b{batch}", _resnet(), (batch, 3, 32, 32), (batch,), 10, bench_torch.resnet20,
-                _resnet_products(), 1024 * 16 * 27)
+                _resnet_products(), 1024 * 16 * 27, jax=bench_jax.resnet20)
 
 
 def _lstm_task() -> Task:
     return Task("lstm b32 t50", _lstm(), (32, 50, 64), (32,), 10, bench_torch.lstm, 50 * 192 * 512 + 1280,
-                50 * 64 * 512)
+                50 * 64 * 512, jax=bench_jax.lstm)
 
 
 def gpt_task(name: str, batch: int, **sizes: int) -> Task:
@@ -146,12 +152,13 @@ def gpt_task(name: str, batch: int, **sizes: int) -> Task:
     # no product for the input.
     products = length * (depth * (12 * width**2 + (length + 1) * width) + width * tokens)
     return Task(name, _gpt(**sizes), (batch, length), (batch, length), tokens,
-                lambda torch: bench_torch.gpt(torch, **sizes), products, tokens=tokens)
+                lambda torch: bench_torch.gpt(torch, **sizes), products, tokens=tokens,
+                jax=functools.partial(bench_jax.gpt, heads=sizes["heads"], depth=depth))
 
 
 def _mlp_task(batch: int, quick: bool = False) -> Task:
     return Task(f"mlp b{batch}", _mlp(), (batch, 784), (batch,), 10, bench_torch.mlp, 784 * 512 + 512 * 512 + 5120,
-                784 * 512, quick=quick, tinygrad=bench_tinygrad.mlp)
+                784 * 512, quick=quick, tinygrad=bench_tinygrad.mlp, jax=bench_jax.mlp)
 
 
 def _resnet_products() -> float:
@@ -174,21 +181,24 @@ SUITE = Suite(works, sized=True, bars=True)
 
 def as_work(task: Task, arithmetic: str = "fp32") -> Work:
     """The task's training step in a name of clnet.autocast, PyTorch's too (float32 for fp32x3), its best its compiled
-    network with the fused update.
+    network with the fused update. PyTorch and JAX begin with our first values, and their first losses in float32 have
+    to be ours.
 
-    NumPy and tinygrad know float32 alone.
+    NumPy, JAX and tinygrad know float32 alone.
     """
     plain = arithmetic == "fp32"
-    modes = {"fused Adam": theirs(task, fused=True, arithmetic=arithmetic)} if task.suite == "steps" else {}
+    their = functools.partial(checked, task) if plain and task.suite == "steps" else functools.partial(
+        theirs, task, arithmetic=arithmetic)
+    modes = {"fused Adam": their(fused=True)} if task.suite == "steps" else {}
     if modes and arithmetic != "fp32x3":
-        modes["compiled, fused Adam"] = theirs(task, fused=True, compiled=True, arithmetic=arithmetic)
+        modes["compiled, fused Adam"] = their(fused=True, compiled=True)
     tinygrad = None
     if task.tinygrad and plain:
         tinygrad = functools.partial(bench_tinygrad.step, task=task, network=task.tinygrad)
     name, known = (task.name, ARITHMETIC) if plain else (f"{task.name} {arithmetic}", arithmetic)
-    return Work(task.suite, name, ours(task, arithmetic), theirs(task, arithmetic=arithmetic), task.quick,
+    return Work(task.suite, name, ours(task, arithmetic), their(), task.quick,
                 missing(task), modes, tinygrad, numpy=task.suite == "steps" and plain, flops=task.flops,
-                arithmetic=known)
+                arithmetic=known, jax=beside_jax(task) if task.jax and plain and task.suite == "steps" else None)
 
 
 def missing(task: Task) -> str:
@@ -267,10 +277,11 @@ def their_network(task: Task, peer: Torch, compiled: bool = False) -> tuple[Any,
 
 def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False,
                    start: Mapping[str, Array] | None = None, arithmetic: str = "fp32") -> Callable[..., Any]:
-    """PyTorch's step(x, y), which gives the loss; `start`: the state to begin with, by its names."""
+    """PyTorch's step(x, y), which gives the loss; `start`: our variables' values to begin with."""
     torch, (model, forward) = peer.torch, their_network(task, peer, compiled)
     if start is not None:
-        model.load_state_dict({k: peer.array(v) for k, v in start.items()})
+        state = bench_torch.state(model, start)
+        model.load_state_dict({**model.state_dict(), **{k: peer.array(v) for k, v in state.items()}})
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
     device, stored = next(model.parameters()).device.type, getattr(torch, STORED.get(arithmetic, ""), None)
     scaler, tf32 = torch.amp.GradScaler(device, enabled=arithmetic == "fp16"), arithmetic == "tf32"
@@ -296,3 +307,44 @@ def theirs(task: Task, fused: bool | None = None, compiled: bool = False,
         return functools.partial(step, *their_batch(task, peer))
 
     return prepare
+
+
+def checked(task: Task, **mode: Any) -> Callable[[Torch], Run]:
+    """As `theirs`, in float32 and from our first values. ArithmeticError where its losses are not ours."""
+
+    def prepare(peer: Torch) -> Run:
+        run = functools.partial(their_training(task, peer, start=first(task), **mode), *their_batch(task, peer))
+        agree(task, [float(run().detach()) for _ in range(CHECKED)])
+        return run
+
+    return prepare
+
+
+def beside_jax(task: Task) -> Callable[[Jax], Run]:
+    """JAX's step from our first values. ArithmeticError where its losses are not ours."""
+
+    def prepare(peer: Jax) -> Run:
+        run = bench_jax.training(peer, task.jax, first(task), *task.batch())
+        agree(task, [float(run()) for _ in range(CHECKED)])
+        return run
+
+    return prepare
+
+
+def first(task: Task) -> dict[str, Array]:
+    """Our variables at first, by their names."""
+    return {name: np.array(v.numpy()) for name, v in network(task).variables().items()}
+
+
+def agree(task: Task, theirs: Sequence[float]) -> None:
+    """Holds a peer's first losses against those of our steps on the current engine, from the same values.
+
+    ArithmeticError where they differ by more than the order of sums makes.
+    """
+    step, arguments = training(task, current())
+    batch = task.batch()
+    mine = np.array([float(step(*arguments(*batch)).numpy()) for _ in theirs])
+    allowed = np.array([FIRST, *[LATER] * (len(theirs) - 1)]) * np.abs(mine)
+    if not np.all(np.abs(np.array(theirs) - mine) <= allowed):
+        shown = [" ".join(f"{v:.5g}" for v in losses) for losses in (theirs, mine)]
+        raise ArithmeticError(f"its first losses are {shown[0]}, ours {shown[1]}: not the same network, not timed")
