@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import init
 from .engine import current, on
@@ -83,8 +83,10 @@ class _Estimator(BaseEstimator):
     def _default_loss(self) -> Loss:
         raise NotImplementedError
 
-    def _learned(self, y: Array, reset: bool, classes: Any = None) -> Array:
-        """The targets as the network learns them; with `reset` it is noted what they are, and all `classes`."""
+    def _learned(self, y: Array, reset: bool, classes: Any = None, weight: Array | None = None) -> Array:
+        """The targets as the network learns them; with `reset` it is noted what they are, all `classes`, and how much
+        each of them weighs.
+        """
         raise NotImplementedError
 
     def _outputs(self) -> int:
@@ -95,38 +97,53 @@ class _Estimator(BaseEstimator):
         return None
 
     # --- fitting
-    def fit(self, X: Any, y: Any) -> Any:
-        """Trains a new network (with warm_start the same one) on samples X (N, …) and targets y. Returns itself."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Trains a new network (with warm_start the same one) on samples X (N, …) and targets y. Returns itself.
+
+        sample_weight   (N), how much each sample counts: the loss of a batch is Σ w l / Σ w. A sample of weight 0 is
+                        left out; one of weight 2 counts as if it were there twice, exactly where a batch holds all
+                        samples; in several batches it comes in one of them
+        Held-out samples (early_stopping) count the same, each once.
+        """
         go_on = bool(self.warm_start) and "model_" in vars(self)
-        X, y = self._checked(X, y, True)
-        targets = self._learned(y, not go_on)
+        X, y, weight = self._checked(X, y, True, sample_weight)
+        targets = self._learned(y, not go_on, weight=weight)
         held = None
         with self._seeded() as seed:
             if not go_on:
                 self._begin(X)
             if self.early_stopping:
-                X, other_x, targets, other_y = train_test_split(
-                    X, targets, test_size=self.validation_fraction, random_state=seed,
-                    stratify=self._stratified(targets))
-                held = (other_x, other_y)
-            self._train(X, targets, self._epochs(), seed, held, [*several(self.callbacks), *self._watching()])
+                parts = train_test_split(
+                    X, targets, *([] if weight is None else [weight]), test_size=self.validation_fraction,
+                    random_state=seed, stratify=self._stratified(targets))
+                X, other_x, targets, other_y, *both = parts
+                held, weight = (other_x, other_y), both[0] if both else None
+            self._train(X, targets, weight, self._epochs(), seed, held, [*several(self.callbacks), *self._watching()])
         return self
 
-    def _one_epoch(self, X: Any, y: Any, classes: Any = None) -> Any:
+    def _one_epoch(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         new = "model_" not in vars(self)
-        X, y = self._checked(X, y, new)
-        targets = self._learned(y, new, classes)
+        X, y, weight = self._checked(X, y, new, sample_weight)
+        targets = self._learned(y, new, classes, weight)
         with self._seeded() as seed:
             if new:
                 self._begin(X)
-            self._train(X, targets, 1, seed + self.n_iter_)
+            self._train(X, targets, weight, 1, seed + self.n_iter_)
         return self
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+    def _checked(self, X: Any, y: Any, reset: bool, sample_weight: Any = None) -> tuple[Array, Array, Array | None]:
+        """Samples, targets and weights; what weighs nothing is left out, and where all weigh the same, they weigh None.
+        """
         options = dict(multi_output=True, y_numeric=True) if isinstance(self, RegressorMixin) else {}
-        found: tuple[Array, Array] = validate_data(self, X, y, reset=reset, dtype=np.float32,
-                                                   allow_nd=self.model is not None, **options)
-        return found
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float32, allow_nd=self.model is not None, **options)
+        if sample_weight is None:
+            return X, y, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        counts = weight > 0
+        if not counts.any():
+            raise ValueError(f"{type(self).__name__}.fit: expected a sample_weight above 0; got none.")
+        X, y, weight = (X, y, weight) if counts.all() else (X[counts], y[counts], weight[counts])
+        return X, y, None if (weight == weight[0]).all() else weight
 
     def _watching(self) -> list[EarlyStopping]:
         if self.n_iter_no_change is None:
@@ -163,10 +180,12 @@ class _Estimator(BaseEstimator):
                 layers.append(Dropout(p=self.dropout))
         return Sequential([*layers, Dense(out_features=outputs)])
 
-    def _train(self, X: Array, targets: Array, epochs: int, seed: int, held: Any = None, callbacks: Any = ()) -> None:
+    def _train(self, X: Array, targets: Array, weight: Array | None, epochs: int, seed: int, held: Any = None,
+               callbacks: Any = ()) -> None:
         with on(self._engine()):
             history = self._trainer.fit(X, targets, epochs=epochs, batch_size=self.batch_size, validation=held,
-                                        seed=seed, verbose=self.verbose, callbacks=list(callbacks))
+                                        seed=seed, verbose=self.verbose, callbacks=list(callbacks),
+                                        sample_weight=weight)
         self.history_ = history.history
         self.loss_curve_ = [*self.loss_curve_, *history["loss"]]
         self.n_iter_ += len(history)
@@ -242,7 +261,7 @@ Fitted: `classes_`, """)
                               "write the weights into the loss: CrossEntropyLoss(weight=(...)).")
         return found
 
-    def _learned(self, y: Array, reset: bool, classes: Any = None) -> Array:
+    def _learned(self, y: Array, reset: bool, classes: Any = None, weight: Array | None = None) -> Array:
         check_classification_targets(y)
         if reset:
             self.classes_ = np.unique(y) if classes is None else np.unique(classes)
@@ -252,7 +271,8 @@ Fitted: `classes_`, """)
         if reset:
             self._weight = None
             if self.class_weight is not None:
-                self._weight = tuple(compute_class_weight(self.class_weight, classes=self.classes_, y=y).tolist())
+                self._weight = tuple(compute_class_weight(self.class_weight, classes=self.classes_, y=y,
+                                                          sample_weight=weight).tolist())
         return np.searchsorted(self.classes_, y).astype(np.int32)
 
     def _outputs(self) -> int:
@@ -261,9 +281,9 @@ Fitted: `classes_`, """)
     def _stratified(self, targets: Array) -> Array | None:
         return targets
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         """One epoch over these samples. The first call may say all `classes` that are to come. Returns itself."""
-        return self._one_epoch(X, y, classes)
+        return self._one_epoch(X, y, classes, sample_weight)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (N, classes), in the order of `classes_`."""
@@ -287,7 +307,7 @@ class Regressor(RegressorMixin, _Estimator):
     def _default_loss(self) -> Loss:
         return MSELoss()
 
-    def _learned(self, y: Array, reset: bool, classes: Any = None) -> Array:
+    def _learned(self, y: Array, reset: bool, classes: Any = None, weight: Array | None = None) -> Array:
         if reset:
             self._shape = y.shape[1:]
         if y.shape[1:] != self._shape:
@@ -297,9 +317,9 @@ class Regressor(RegressorMixin, _Estimator):
     def _outputs(self) -> int:
         return int(np.prod(self._shape, dtype=int))
 
-    def partial_fit(self, X: Any, y: Any) -> Any:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """One epoch over these samples. Returns itself."""
-        return self._one_epoch(X, y)
+        return self._one_epoch(X, y, sample_weight=sample_weight)
 
     def predict(self, X: Any) -> Array:
         """The numbers of every sample, in the shape of the targets of `fit`."""

@@ -97,7 +97,8 @@ class Optimizer(Configured):
         self.sections: list[Section] = []
         self.frozen: list[Parameter] = []
         self._numbers = [-1]  # of the groups that have parameters; -1: those in none
-        self._beats = [(0, 1)]  # which of these, and every how many steps they move: a rate each
+        # Which of these, every how many steps they move, and the step behind which they began: a rate each.
+        self._beats = [(0, 1, 0)]
 
     def fixed(self, name: str) -> bool:
         """Once it has parameters, its state and its formula stay;
@@ -149,26 +150,46 @@ class Optimizer(Configured):
         """
         if not params:
             raise ConfigError(f"{type(self).__name__}: expected a model with parameters; got none.")
-        parts: dict[Any, list[Parameter]] = {}
         self.frozen = []
-        for name, p in named(params).items():
+        parts = self._parts(named(params))
+        if not parts:
+            raise ConfigError(
+                f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all "
+                f"{len(self.frozen)}.")
+        self.restart()
+        self.sections, self._numbers, self._beats = [], [], []
+        self._open(parts, 0)
+
+    def extend(self, params: Sequence[Parameter] | Mapping[str, Parameter], since: int | None = None) -> None:
+        """Takes charge of those of the parameters that it does not have, in arenas of their own. State and steps of the
+        others go on; the new ones count theirs from the step `since` (None: the last that was).
+        """
+        held = {id(p) for p in (*self.parameters, *self.frozen)}
+        self._open(self._parts({n: p for n, p in named(params).items() if id(p) not in held}),
+                   self.t if since is None else since)
+
+    def _parts(self, params: Mapping[str, Parameter]) -> dict[Any, list[Parameter]]:
+        """What shares an arena, by (dtype, group, beat, kind); what a group freezes is set free."""
+        parts: dict[Any, list[Parameter]] = {}
+        for name, p in params.items():
             group = next((k for k, g in enumerate(self.groups) if g.matches(name, p)), -1)
             if group >= 0 and self.groups[group].frozen:
                 set_free(p)
                 self.frozen.append(p)
             else:
                 parts.setdefault((p.dtype, group, p.every, self.kind(p)), []).append(p)
-        if not parts:
-            raise ConfigError(
-                f"{type(self).__name__}: expected a parameter that is not frozen; got groups that freeze all "
-                f"{len(self.frozen)}.")
-        self._numbers = list(dict.fromkeys(group for _, group, _, _ in parts))
-        self._beats = list(dict.fromkeys((self._numbers.index(group), every) for _, group, every, _ in parts))
-        self.restart()
-        self.sections = [self._section(held, group, every, kind) for (_, group, every, kind), held in parts.items()]
+        return parts
 
-    def _section(self, params: list[Parameter], group: int, every: int, kind: Hashable) -> Section:
-        arena = Arena(params)
+    def _open(self, parts: Mapping[Any, list[Parameter]], since: int) -> None:
+        """A section for each of the parts."""
+        self._numbers = list(dict.fromkeys((*self._numbers, *(group for _, group, _, _ in parts))))
+        beats = [(self._numbers.index(group), every, since) for _, group, every, _ in parts]
+        self._beats = list(dict.fromkeys((*self._beats, *beats)))
+        self.sections = [*self.sections, *(self._section(held, group, kind, beat) for ((_, group, _, kind), held), beat
+                                           in zip(parts.items(), beats, strict=True))]
+
+    def _section(self, params: list[Parameter], group: int, kind: Hashable, beat: tuple[int, int, int]) -> Section:
+        arena, (_, every, since) = Arena(params), beat
         narrow = arena.dtype in ("float16", "bfloat16")
         w = np.asarray(arena.flat.numpy(), np.float64)
         memory = {}
@@ -178,8 +199,8 @@ class Optimizer(Configured):
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
-        return Section(arena, arena.params, memory, self._beats.index((self._numbers.index(group), every)),
-                       getattr(self, "weight_decay", 0.0) if own is None else own, kind, every)
+        return Section(arena, arena.params, memory, self._beats.index(beat),
+                       getattr(self, "weight_decay", 0.0) if own is None else own, kind, every, since)
 
     @property
     def arenas(self) -> list[Arena]:
@@ -198,17 +219,17 @@ class Optimizer(Configured):
         """The scalars of step t as one float32 vector: what a recorded step is fed. Of parameters that move in every
         n-th step, whether they do, and the scalars by how often they did.
         """
-        numbers = [self.pace(self.rate(t, k), max(1, t // n)) for k, n in self._beats]
-        for n in self._spans():
-            numbers += [*((float(t % n == 0),) if n > 1 else ()), *self.scalars(max(1, t // n)).values()]
+        numbers = [self.pace(self.rate(t, k), max(1, (t - since) // n)) for k, n, since in self._beats]
+        for n, since in self._spans():
+            numbers += [*((float(t % n == 0),) if n > 1 else ()), *self.scalars(max(1, (t - since) // n)).values()]
         return np.array(numbers, np.float32)
 
-    def _spans(self) -> dict[int, int]:
-        """Every how many steps parameters move, and where the scalars of those begin in `hyper`."""
+    def _spans(self) -> dict[tuple[int, int], int]:
+        """Every how many steps parameters move and since when, and where the scalars of those begin in `hyper`."""
         found, at = {}, len(self._beats)
-        for _, n in self._beats:
-            if n not in found:
-                found[n], at = at, at + len(self.scalars(1)) + (n > 1)
+        for _, n, since in self._beats:
+            if (n, since) not in found:
+                found[n, since], at = at, at + len(self.scalars(1)) + (n > 1)
         return found
 
     def rate(self, t: int, k: int = 0) -> float:
@@ -232,7 +253,7 @@ class Optimizer(Configured):
         spans, (flat, moves) = self._spans(), self._handed(flat, h, finite)
         for section, g, when in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), moves,
                                     strict=True):
-            first = spans[section.every] + (section.every > 1)
+            first = spans[section.every, section.since] + (section.every > 1)
             more = {n: h[first + k] for k, n in enumerate(self.scalars(1))}
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
             w = self.step(section.arena.flat.tensor, g, Memory(section.memory, when), scalars)
@@ -245,7 +266,7 @@ class Optimizer(Configured):
         given, moves, spans = list(flat), [finite] * len(flat), self._spans()
         for k, section in enumerate(self.sections):
             if section.every > 1:
-                due, kept = h[spans[section.every]] > 0.5, section.memory[SUM]
+                due, kept = h[spans[section.every, section.since]] > 0.5, section.memory[SUM]
                 total = kept.tensor + flat[k].astype(kept.dtype)
                 # A product, not a choice: it is written in place, for it cannot be before the sum is read.
                 assign(kept, total * F.logical_not(due).astype(kept.dtype), finite)

@@ -340,6 +340,10 @@ class ClosureOptimizer(Optimizer, abstract=True):
         self.guard(sum(p.size for p in free))
         super().attach(params)
 
+    def extend(self, params: Sequence[Parameter] | Mapping[str, Parameter], since: int | None = None) -> None:
+        raise ConfigError(f"{type(self).__name__}.extend: expected an optimizer with one gradient a step, for a search "
+                          "goes along all parameters; got more of them within a run; take Adam.")
+
     def guard(self, size: int) -> None:
         """Raises ConfigError where the memory for `size` parameters would be out of all proportion."""
         if size > MOST and self.numbers_kept(size) and not getattr(self, "force", False):

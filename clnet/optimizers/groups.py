@@ -53,7 +53,8 @@ Group.registry["Group"] = Group
 @dataclass(eq=False)
 class Section:
     """One arena, its parameters in its order, and what is its own: state vectors, the number of its rate
-    in the step's scalars, decay, kind, and how many steps' gradients are added up before it moves.
+    in the step's scalars, decay, kind, how many steps' gradients are added up before it moves, and the step behind
+    which it began.
     """
 
     arena: Arena
@@ -63,6 +64,7 @@ class Section:
     decay: float
     kind: Any = None
     every: int = 1
+    since: int = 0
 
     @cached_property
     def offsets(self) -> Tensor:

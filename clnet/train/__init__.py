@@ -9,6 +9,7 @@ from .callbacks import (
     Checkpoint,
     CSVLog,
     EarlyStopping,
+    GradualUnfreezing,
     JSONLog,
     LambdaCallback,
     ModelCheckpoint,
@@ -25,8 +26,8 @@ from .scaling import LossScale
 from .sequences import Sequences
 from .trainer import Trainer
 
-__all__ = ["EMA", "METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping", "History",
-           "JSONLog", "LambdaCallback", "Live", "LossScale", "ModelCheckpoint", "PackedSequences", "Sequences",
-           "TensorBoard", "TimeLimit", "Trainer", "data", "find_lr", "metric"]
+__all__ = ["EMA", "METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping",
+           "GradualUnfreezing", "History", "JSONLog", "LambdaCallback", "Live", "LossScale", "ModelCheckpoint",
+           "PackedSequences", "Sequences", "TensorBoard", "TimeLimit", "Trainer", "data", "find_lr", "metric"]
 
 _guide(__name__)

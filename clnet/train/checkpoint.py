@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..model import files as model_io
+from .callbacks import tell
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -69,6 +70,7 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
         raise CheckpointError(
             f"{who}: expected the optimizer of the run that is resumed, {meta['optimizer']}; "
             f"got {type(optimizer).__name__}.")
+    _remind(trainer, arrays, json.loads(meta["callbacks"]))
     for part, thing in _trained(trainer).items():
         model_io.set_values(thing, _part(arrays, f"{part}."), who)
     state = {f"{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
@@ -93,13 +95,14 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
             "got one that keeps other numbers of its metrics.")
     held = loop.books.arrays()  # a file of an epoch's end has none to keep
     loop.books.load(arrays["epoch.rows"], [arrays.get(f"epoch.held.{k}", a) for k, a in enumerate(held)])
-    for k, (c, remembered) in enumerate(zip(loop.callbacks.all, json.loads(meta["callbacks"]), strict=False)):
-        if remembered["type"] == type(c).__name__:
-            getattr(c, "load_state", _forget)({**remembered["state"], **_part(arrays, f"callback.{k}.")})
 
 
-def _forget(state: dict[str, Any]) -> None:
-    """What callbacks that remember nothing do with it."""
+def _remind(trainer: Trainer, arrays: dict[str, Any], remembered: list[dict[str, Any]]) -> None:
+    """Gives callbacks what they remembered."""
+    for k, (c, one) in enumerate(zip(trainer.loop.callbacks.all, remembered, strict=False)):
+        if one["type"] == type(c).__name__:
+            tell([c], "load_state", {**one["state"], **_part(arrays, f"callback.{k}.")})
+            tell([c], "restored", trainer)
 
 
 def _trained(trainer: Trainer) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from .sequences import Sequences
 from .step import Snapshot, state
 
 if TYPE_CHECKING:
+    from .step import Steps
     from .trainer import Trainer
 
 SHOW_EVERY = 0.25  # [s] between two looks at the losses while somebody watches
@@ -96,12 +97,22 @@ class Loop:
             self.callbacks.call("on_train_end")
 
     def _begin(self) -> None:
-        steps = self.steps
-        steps.begin()
-        if self.on_nan != "ignore":
-            self.snapshot = Snapshot(state(self.trainer.model, self.optimizer, steps.scaling))
-            self._remember()
+        self._start()
         self.callbacks.call("on_train_begin")
+
+    def _start(self) -> None:
+        self.steps.begin()
+        if self.on_nan != "ignore":
+            self.snapshot = Snapshot(state(self.trainer.model, self.optimizer, self.steps.scaling))
+            self._remember()
+
+    def renew(self, steps: Steps) -> None:
+        """Goes on with other steps, where an epoch begins."""
+        self.steps, self.books = steps, steps.books()
+        if self.snapshot is not None:
+            self._start()
+        elif self.on_nan == "ignore":
+            steps.begin()
 
     def _remember(self) -> None:
         """What to go back to, on the device and on the host."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..core.precision import checked
 from ..core.spec import Spec, dtype_name
-from ..core.state import Parameter
 from ..core.tensor import as_tensor
 from ..errors import ConfigError, DataError
 from ..habits import TRAINER
@@ -26,7 +25,7 @@ from ..names import lacking
 from ..optimizers.base import Optimizer
 from . import checkpoint
 from .batches import SIZE, Batches, even
-from .callbacks import several
+from .callbacks import several, tell
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .finder import FoundRates, find_lr, one_cycle
 from .history import History
@@ -41,6 +40,7 @@ from .scaling import LossScale
 from .sequences import Sequences
 from .step import Steps
 from .stream import batches_of
+from .taken import attach
 from .weighing import Weighing, weighing_of
 
 BATCH = 256  # samples that are looked at together where nothing is learnt
@@ -149,10 +149,11 @@ class Trainer:
         self._prepare(data, finite=on_nan == "stop", room=room)
         if validation is not None:
             self._prepare(validation, "validation", room=min(len(validation), BATCH) if validation.counted else BATCH)
-        self._attach()
+        called = [*several(callbacks), *([watching] if watching else [])]
+        tell(called, "on_prepare", self)
+        attach(self)
         self.history = History()
         self.optimizer.expect([*self.steps.names, *(f"val_{n}" for n in self.steps.names if validation is not None)])
-        called = [*several(callbacks), *([watching] if watching else [])]
         self.loop = Loop(self, batches, validation, int(epochs), called, watching is not None, on_nan)
         if resume is not None:
             checkpoint.load(self, resume)
@@ -336,22 +337,7 @@ class Trainer:
     def prepare(self, data: Samples) -> None:
         """Everything that fit does before its first step."""
         self._prepare(data)
-        self._attach()
-
-    def _attach(self) -> None:
-        """Gives the parameters to the optimizer, unless it has just these already:
-        a second fit goes on where the first ended.
-        """
-        optimizer = self.optimizer
-        wanted = {n: v for n, v in self.model.variables().items() if isinstance(v, Parameter) and v.trainable}
-        wanted |= {f"loss.{n}": v for n, v in getattr(self.loss, "variables", dict)().items()}
-        mine = {id(a) for a in optimizer.arenas}
-        known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
-        if not known or any(id(p.arena) not in mine for p in optimizer.parameters):
-            optimizer.attach(wanted)
-            self.steps = Steps(self.model, self.loss, self.steps.metrics, self.optimizer, self.precision,
-                               self.loss_scale, self.steps.ignore, self.weighing, self.steps.room,
-                               self.pieces)
+        attach(self)
 
     def _prepare(self, data: Samples, who: str = "", finite: bool = True, room: int = 0) -> None:
         """Builds the model, tries shapes and labels of all data without running anything,

@@ -37,15 +37,21 @@ class EMA(Callback):
         self._inside = False
 
     def on_train_begin(self, trainer: Trainer) -> None:
+        self.t, self.averages = self.t if self._kept else 0, []
+        self._follow(trainer)
+        self._kept = {}
+
+    def _follow(self, trainer: Trainer) -> None:
+        """Averages of all that is trained by now; those that are there go on."""
         flats = [a.flat for a in trainer.optimizer.arenas]
-        starts = [self._kept.get(f"average.{k}", v.numpy()) for k, v in enumerate(flats)]
-        self.t, self._kept = self.t if self._kept else 0, {}
-        self.averages = [Variable(np.array(a, np.dtype(v.dtype)), "average")
-                         for a, v in zip(starts, flats, strict=True)]
+        self.averages += [Variable(np.array(self._kept.get(f"average.{k}", v.numpy()), np.dtype(v.dtype)), "average")
+                          for k, v in enumerate(flats) if k >= len(self.averages)]
         self._update = Recorded(functools.partial(_averaged, self.averages, flats), "average of weights")
         self._swap = Recorded(functools.partial(_swapped, self.averages, flats), "weights and averages")
 
     def on_batch_end(self, trainer: Trainer) -> None:
+        if len(self.averages) < len(trainer.optimizer.arenas):
+            self._follow(trainer)
         self.t += 1
         self._update(np.float32(min(self.decay, (1 + self.t) / (10 + self.t))))
 

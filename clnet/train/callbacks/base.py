@@ -13,12 +13,13 @@ from ...errors import ConfigError
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
-EVENTS = ("on_train_begin", "on_compile", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
+EVENTS = ("on_prepare", "on_train_begin", "on_compile", "on_batch_end", "on_logs", "on_epoch_end", "on_train_end")
 
 
 class Callback:
     """Override what you need. `display` callbacks that fail are disabled with one warning and never stop training.
 
+    on_prepare(trainer)                before the optimizer takes the parameters of the model, which has its sizes
     on_train_begin(trainer)            before the first step
     on_compile(trainer, done, total)   while the kernels of a step are built, of which there are `total`
     on_batch_end(trainer)              after every step was put to the device; nothing is read back for it
@@ -29,6 +30,7 @@ class Callback:
 
     display = False
 
+    def on_prepare(self, trainer: Trainer) -> None: ...
     def on_train_begin(self, trainer: Trainer) -> None: ...
     def on_compile(self, trainer: Trainer, done: int, total: int) -> None: ...
     def on_batch_end(self, trainer: Trainer) -> None: ...
@@ -49,6 +51,9 @@ class Callback:
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
 
+    def restored(self, trainer: Trainer) -> None:
+        """Called behind `load_state`, before the values of the checkpoint are put into model and optimizer."""
+
 
 def several(callbacks: object) -> list[Any]:
     """One callback, or those in a list, as a list. Raises ConfigError for what is none."""
@@ -62,6 +67,13 @@ def several(callbacks: object) -> list[Any]:
                 f"fit: expected callbacks, as EarlyStopping(), or objects with a method {', '.join(EVENTS)}; "
                 f"got {c!r}.")
     return found
+
+
+def tell(callbacks: Sequence[Any], event: str, *arguments: Any) -> None:
+    """An event to all that have a method for it, outside a run."""
+    for c in callbacks:
+        if (method := getattr(c, event, None)) is not None:
+            method(*arguments)
 
 
 class Callbacks:

@@ -35,6 +35,9 @@ class LambdaCallback(Callback):
         if event in self.functions:
             self.functions[event](*arguments)
 
+    def on_prepare(self, trainer: Trainer) -> None:
+        self._called("on_prepare", trainer)
+
     def on_train_begin(self, trainer: Trainer) -> None:
         self._called("on_train_begin", trainer)
 

@@ -12,7 +12,7 @@ import pytest
 
 import clnet
 from clnet.errors import ConfigError
-from clnet.layers import Activation, Dense, Dropout
+from clnet.layers import Activation, Dense, Dropout, LayerNorm
 from clnet.model import Sequential
 from clnet.optimizers import LBFGS, SGD, Adam, Group
 from clnet.train import (
@@ -20,6 +20,7 @@ from clnet.train import (
     Callback,
     Checkpoint,
     EarlyStopping,
+    GradualUnfreezing,
     LambdaCallback,
     ModelCheckpoint,
     TensorBoard,
@@ -185,3 +186,98 @@ def test_phases_by_freezing() -> None:
     trainer.model.unfreeze("*")
     trainer.fit(X, Y, epochs=1, verbose=False, callbacks=[EarlyStopping("loss"), Callback()])
     assert not np.array_equal(trainer.model[0].weight.numpy(), before)
+
+
+def deep(optimizer: Any = None) -> Trainer:
+    """Three groups: a map with its normalisation, a map, a map."""
+    clnet.seed(0)
+    model = Sequential(Dense(in_features=4, out_features=8), LayerNorm(), Activation("relu"),
+                       Dense(in_features=8, out_features=8, activation="relu"), Dense(in_features=8, out_features=2))
+    return Trainer(model, "cross_entropy", optimizer or Adam(lr=0.01))
+
+
+class Watch(Callback):
+    """Which layers have moved in each epoch."""
+
+    def __init__(self) -> None:
+        self.moved: list[list[int]] = []
+
+    def on_train_begin(self, trainer: Any) -> None:
+        self.before = self.now(trainer)
+
+    def on_epoch_end(self, trainer: Any, logs: dict[str, float]) -> None:
+        before, self.before = self.before, self.now(trainer)
+        pairs = zip(before, self.before, strict=True)
+        self.moved.append([k for k, (a, b) in enumerate(pairs) if not np.array_equal(a, b)])
+
+    @staticmethod
+    def now(trainer: Any) -> list[np.ndarray[Any, Any]]:
+        layers = (trainer.model[k] for k in (0, 1, 3, 4))
+        return [np.concatenate([v.numpy().ravel() for v in layer.variables().values()]) for layer in layers]
+
+
+def test_layers_are_unfrozen_from_the_last_to_the_first() -> None:
+    """What is frozen keeps every bit; what is not moves, and Adam's state of it goes on when others join."""
+    trainer, watch = deep(), Watch()
+    trainer.fit(X, Y, epochs=4, batch_size=16, verbose=False, callbacks=[watch, GradualUnfreezing()])
+    assert watch.moved == [[3], [2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
+    assert [s.since for s in trainer.optimizer.sections] == [0, 6, 12] and trainer.optimizer.t == 24
+    head = deep()
+    head.model.freeze("*").unfreeze("layers.4")
+    head.fit(X, Y, epochs=1, batch_size=16, verbose=False)
+    again, only = deep(), GradualUnfreezing(["layers.4", "layers.3"], epochs=2)
+    again.fit(X, Y, epochs=1, batch_size=16, verbose=False, callbacks=only)
+    trained = [t.model[4].weight.numpy() for t in (head, again)]
+    assert not np.array_equal(*[t.model[0].weight.numpy() for t in (head, again)]), "of no group: trained all the time"
+    assert not np.array_equal(*trained), "since what is below moves"
+
+
+@pytest.mark.parametrize(("groups", "epochs", "moved"), [
+    ([("layers.4", "layers.3.weight"), "*"], 2, [[2, 3], [2, 3], [0, 1, 2, 3]]),
+    (None, [2, 1], [[3], [3], [2, 3], [0, 1, 2, 3]]),
+])
+def test_groups_and_their_turns(groups: Any, epochs: Any, moved: list[list[int]]) -> None:
+    trainer, watch = deep(), Watch()
+    trainer.fit(X, Y, epochs=len(moved), verbose=False, callbacks=[watch, GradualUnfreezing(groups, epochs), EMA(0.5)])
+    assert watch.moved == moved
+
+
+def test_new_parameters_count_their_own_steps() -> None:
+    """Adam's correction of what is new is that of its first step: the update is lr · sign(g), not three times that."""
+    trainer = deep(Adam(lr=0.01))
+    before = trainer.model[3].weight.numpy().copy()
+    trainer.fit(X, Y, epochs=2, batch_size=90, verbose=False, callbacks=GradualUnfreezing())
+    moved = np.abs(trainer.model[3].weight.numpy() - before)
+    assert 0.009 < moved.max() <= 0.01001
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_that_unfreezes_is_resumed_to_the_last_bit(first: bool, tmp_path: Path) -> None:
+    """Whether the checkpoint is written before the next group begins or after."""
+    def run(epochs: int, **more: Any) -> Trainer:
+        trainer = deep()
+        kept = Checkpoint(tmp_path / f"{epochs}.safetensors")
+        callbacks = [kept, GradualUnfreezing()] if first else [GradualUnfreezing(), kept]
+        trainer.fit(X, Y, epochs=epochs, batch_size=16, verbose=False, callbacks=callbacks, **more)
+        return trainer
+
+    whole = run(4)
+    for epochs in (1, 2, 3):
+        run(epochs)
+        rest = run(4, resume=tmp_path / f"{epochs}.safetensors")
+        np.testing.assert_array_equal(weights(rest), weights(whole))
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: GradualUnfreezing([]), r"groups=\[\]\): expected a list of names of layers"),
+    (lambda: GradualUnfreezing("layers.4"), "expected a list of names of layers"),
+    (lambda: GradualUnfreezing(epochs=0), r"epochs=0\): expected a whole number of at least 1"),
+    (lambda: deep().fit(X, Y, verbose=False, callbacks=GradualUnfreezing(epochs=[1])), "expected 2 numbers"),
+    (lambda: deep().fit(X, Y, verbose=False, callbacks=GradualUnfreezing(["layers.9"])), "did you mean 'layers"),
+    (lambda: deep(LBFGS()).fit(X, Y, epochs=2, verbose=False, callbacks=GradualUnfreezing()), "LBFGS.extend: expected"),
+    (lambda: Trainer(Dense(4, 2), "cross_entropy", "adam").fit(X, Y, verbose=False, callbacks=GradualUnfreezing()),
+     "expected a model that freezes by name"),
+])
+def test_slips_of_unfreezing_are_told(make: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make()
