@@ -290,6 +290,15 @@ class_weight class_weights -> weight
 T_max -> t_max
 """).items()}
 
+# Arguments of functions that mean what one of ours does: a call with them is taken as it is meant.
+ALIKE = {theirs: tuple(ours.split()) for theirs, ours in _table("""
+axis dim dims -> axes axis
+axes -> axis
+keepdim keep_dims -> keepdims
+correction -> ddof
+""").items()}
+UNSET = frozenset({"out", "dtype"})  # None of these says nothing: NumPy's own functions pass them on so
+
 # Arguments that nothing has, and what to do.
 ARGUMENTS = _table("""
 betas -> write b1=0.9, b2=0.999.

@@ -10,13 +10,13 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import errors
 from .errors import UnknownNameError, UseError
-from .habits import ARGUMENTS, CALLED, FIELDS
+from .habits import ALIKE, ARGUMENTS, CALLED, FIELDS, UNSET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +166,8 @@ def public(module: str) -> list[str]:
 
 # --- calls
 def told(fn: Callable[P, R], method: str = "") -> Callable[P, R]:
-    """fn, whose arguments may be misspelt: a call that does not fit them raises UseError, which says what was meant.
+    """fn, whose arguments may be spelt as NumPy or PyTorch has them: `axis`, `dim`, `keepdim` are understood, NumPy's
+    own call with `out=None` too. Any other call that does not fit raises UseError, which says what was meant.
 
     method   the name that fn has as a method, whose first argument, the object, is not spoken of
     """
@@ -183,6 +184,9 @@ def told(fn: Callable[P, R], method: str = "") -> Callable[P, R]:
             slip = _slip(taken, args[bool(method) :], named)
             if not slip:
                 raise
+            meant = _respelt(taken, named)
+            if meant.keys() != named.keys():
+                return call(*args, **meant)  # type: ignore[arg-type]
         names = ", ".join(str(p.replace(annotation=p.empty, default=p.empty)) for p in taken)
         raise UseError(f"{method or fn.__name__.strip('_')}: expected arguments ({names}); got {slip}")
 
@@ -195,6 +199,24 @@ def tell(module: str) -> None:
     names.update({k: told(v) for k, v in names.items() if isinstance(v, FunctionType) and not k.startswith("_")})
 
 
+def _respelt(taken: Sequence[inspect.Parameter], named: Mapping[str, object]) -> dict[str, object]:
+    """The arguments by the names that they have here, without those that say nothing."""
+    known, found = {p.name for p in taken}, dict[str, object]()
+    for name, value in named.items():
+        ours = next((k for k in ALIKE.get(name, ()) if k in known and k not in named and k not in found), None)
+        if name in known or ours is None or _differs(name, known, named):
+            if not (name in UNSET and name not in known and value is None):
+                found[name] = value
+        else:
+            found[ours] = value
+    return found
+
+
+def _differs(name: str, known: Collection[str], named: Mapping[str, object]) -> bool:
+    """Whether PyTorch's function has another default here: its std and var divide by n - 1, NumPy's by n."""
+    return name.startswith("dim") and "ddof" in known and not {"ddof", "correction"} & set(named)
+
+
 def _slip(taken: Sequence[inspect.Parameter], args: Sequence[object], named: Mapping[str, object]) -> str:
     """What of a call does not fit the arguments that are taken, and what was meant; "" where all does."""
     kinds = {p.kind for p in taken}
@@ -204,6 +226,8 @@ def _slip(taken: Sequence[inspect.Parameter], args: Sequence[object], named: Map
     if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
         word = "out" if "out" in unknown else unknown[0]  # which says that a function of NumPy's calls
         bare = any(p.name == word for p in taken)
+        if _differs(word, known, named):
+            return f"{word!r}; PyTorch divides by n - 1, NumPy by n: write axes=..., ddof=1, or axes=... alone."
         return f"{word!r}{'; write its values without the name.' if bare else ending_of_argument(word, known)}"
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         way = "name" if len(known) > len(places) else "leave out"

@@ -13,12 +13,14 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import clnet
 from clnet import habits, names, ops
+from clnet import ops as F
 from clnet.config import Configured
-from clnet.errors import UnknownNameError
+from clnet.errors import UnknownNameError, UseError
 from clnet.layers import Dense
 
 MODULES = ["clnet", "clnet.ops", "clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.optimizers.schedules",
@@ -125,3 +127,17 @@ def test_a_traceback_shows_the_sentence_once() -> None:
                          text=True)
     last = run.stderr.strip().splitlines()[-1]
     assert last == "clnet.errors.UnknownNameError: module 'clnet.layers' has no 'Dens'; did you mean 'Dense'?"
+
+
+def test_functions_take_the_arguments_of_numpy_and_pytorch() -> None:
+    """axis, dim, keepdim, correction are understood; NumPy's functions pass out=None. Two for one are an error."""
+    x = F.arange(n=6).reshape(2, 3)
+    for y in (x.sum(axis=0), x.sum(dim=0), F.sum(x, axis=(0,)), np.sum(x, axis=0)):
+        assert y.tolist() == [3, 5, 7]
+    assert x.sum(-1, keepdim=True).shape == np.mean(x, axis=1, keepdims=True).shape == (2, 1)
+    assert F.concat([x, x], dim=1).shape == (2, 6)
+    assert x.astype("float32").std(dim=0, correction=1).tolist() == x.astype("float32").std(axis=0, ddof=1).tolist()
+    with pytest.raises(UseError, match=r"mean: .* got 'dim'"):
+        x.mean(axis=0, dim=1)  # type: ignore[call-arg]
+    with pytest.raises(UseError, match=r"'dim'; PyTorch divides by n - 1, NumPy by n: write axes=\.\.\., ddof=1"):
+        x.astype("float32").std(dim=0)  # type: ignore[call-arg]
