@@ -1,12 +1,13 @@
-"""Looking inside: memory, caches, kernel times, and every stage from tensor to OpenCL C of what would run.
+"""Looking inside: memory, caches, and every stage from tensor to OpenCL C of what would run.
 All of it shows itself as tables.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -20,13 +21,16 @@ from ..names import guide as _guide
 from ..show import Drawn, Shown, Table, count, duration, plural, size
 from . import _engines, current, plan_files
 from .compile.graph import build
+from .compile.launches import computed
 from .compile.listing import Listing, ProgramText
-from .compile.memory_map import Slot
-from .compile.node import Graph, Leaf
+from .compile.memory_map import MemoryMap
+from .compile.node import Graph, Leaf, Node
 from .compile.pipeline import assembled, parts
 from .compile.plan import Plan
+from .compile.sources import Code
 from .device.programs import Counters
 from .record import Recorded
+from .replay import Replay
 
 if TYPE_CHECKING:
     from ..core.tensor import TensorLike
@@ -138,8 +142,14 @@ def explain(*tensors: Any) -> Explanation | Recordings:
             f"explain: expected an OpenCL device; got {device}, which evaluates op by op and plans nothing; "
             'try `with clnet.on("opencl"):`.')
     graph = build(roots, lambda t: t.op is None, device)
-    code, memory = parts(graph, device, {})
-    return Explanation(graph, assembled(graph, code, memory), device, memory.slots, len(code))
+    return Explanation(graph, *parts(graph, device, {}), device)
+
+
+def explain_replay(step: Recorded, replay: Replay) -> Explanation:
+    """The stages of a recorded function for the shape at which it is replayed."""
+    recording = next(r for r in step.recordings.values() if r.trace is replay.trace)
+    graph, code, memory = recording.parts(replay.engine)
+    return Explanation(graph, code, memory, replay.engine.device, replay.plan)
 
 
 class Choices(Shown, list[tuple[str, Choice]]):
@@ -180,19 +190,52 @@ class Recordings(Shown):
         return found
 
 
+class Life(NamedTuple):
+    """A value between, or temporary memory of a kernel: which bytes of the arena it holds, from launch `first` to
+    `last`.
+    """
+
+    name: str
+    start: int
+    nbytes: int
+    first: int
+    last: int
+    scratch: bool
+
+
 class Explanation(Drawn):
     """`graph` (nodes), `choices` (which kernels serve, and why not the others), `launches` (what is fused with what),
     `sources` (OpenCL C), `plan` (memory map); printable each.
 
-    `sources` are whole programs, as the compiler gets them; `kernel(k)` is what of the k-th is the kernel that runs.
+    `sources` are whole programs, as the compiler gets them; `kernel(k)` is what of the k-th is the kernel that runs,
+    `fused[k]` the nodes that it computes. `lives` are the values between, as the arena holds them.
     `held` are the bytes of values between, by fusion, in order: a notebook draws them above the tables.
     """
 
-    def __init__(self, graph: Graph, plan: Plan, device: Device, slots: Sequence[Slot], fusions: int) -> None:
-        self.held = [sum(number(s.nbytes) for s in slots if s.first <= k <= s.last) for k in range(fusions)]
-        self.graph, self.plan, self.choices = graph, plan, Choices(graph.choices, device)
-        self.launches = [(launch.name, launch.ops) for launch in plan.launches]
-        self.sources = [ProgramText(launch.text, launch.name) for launch in plan.launches]
+    def __init__(self, graph: Graph, code: Sequence[Code], memory: MemoryMap, device: Device,
+                 plan: Plan | None = None) -> None:
+        self.held = [sum(number(s.nbytes) for s in memory.slots if s.first <= k <= s.last) for k in range(len(code))]
+        self.graph, self.memory, self.choices = graph, memory, Choices(graph.choices, device)
+        self.plan = plan if plan is not None else assembled(graph, code, memory)
+        self.launches = [(launch.name, launch.ops) for launch in self.plan.launches]
+        self.sources = [ProgramText(launch.text, launch.name) for launch in self.plan.launches]
+        nodes = [sorted((n for n in computed(c) if n.op), key=lambda n: n.number) for c in code]
+        counts = [len(c.sources) or 1 for c in code]
+        self.fused = [nodes[k] for k, count in enumerate(counts) for _ in range(count)]
+        self._starts = [0, *itertools.accumulate(counts)]
+
+    @property
+    def lives(self) -> list[Life]:
+        """In the order in which they begin."""
+        found = []
+        for s in self.memory.slots:
+            if isinstance(s.what, Node):
+                name, at = s.what.op.name if s.what.op else "leaf", self.memory.nodes[s.what]
+            else:
+                name, at = s.what[1], self.memory.scratch[s.what]
+            found.append(Life(name, at.number, number(s.nbytes), self._starts[s.first],
+                              self._starts[s.last + 1] - 1, not isinstance(s.what, Node)))
+        return sorted(found, key=lambda life: (life.first, life.start))
 
     def kernel(self, k: int = 0) -> Listing:
         """The kernel of launch k, with the definitions that it uses and its conditions resolved."""
@@ -229,44 +272,6 @@ class Explanation(Drawn):
 
     def _repr_html_(self) -> str:
         return self._nodes().html() + self.table().html()
-
-
-class Profile(Shown, list[Any]):
-    """`with profile() as p:` every launch inside is timed alone: (kernel, ops, milliseconds, bytes), in order.
-    Shows itself as a table of kernels.
-    """
-
-    def __enter__(self) -> Profile:
-        self._engine = current()
-        self.device: Device | None = None
-        self._before, self._engine.profile = self._engine.profile, self
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._engine.profile, self.device = self._before, self._engine.device
-        del self._before, self._engine
-
-    def table(self) -> Table:
-        kinds: dict[tuple[str, Any], list[float]] = {}
-        for name, ops, ms, nbytes in self:
-            row = kinds.setdefault((name, ops), [0, 0.0, 0.0])
-            row[0], row[1], row[2] = row[0] + 1, row[1] + ms, row[2] + nbytes
-        total = sum(row[1] for row in kinds.values())
-        rows = [(name, ", ".join(dict.fromkeys(ops)), int(n), ms, f"{ms / total if total else 0:.1%}", ms / n,
-                 f"{nbytes / ms * 1e-6 if ms else 0:.2f}")
-                for (name, ops), (n, ms, nbytes) in sorted(kinds.items(), key=lambda kind: -kind[1][1])]
-        where = f" on {self.device}" if self.device else ""
-        notes = [] if rows else ["No kernel was launched: put what is to be timed into `with clnet.profile() as p:`."]
-        foot = ("total", "", len(self), total, "100.0%", total / max(len(self), 1), None) if rows else None
-        return Table(("kernel", "computes", "launches", "total [ms]", "share", "mean [ms]", "GB/s"), rows, foot=foot,
-                     notes=notes, title=f"{plural(len(self), 'launch')}{where}, each timed alone")
-
-
-def profile() -> Profile:
-    """`with profile() as p:` times every launch inside alone; p is a list of (kernel, ops, milliseconds, bytes)
-    that shows itself as a table.
-    """
-    return Profile()
 
 
 _guide(__name__)

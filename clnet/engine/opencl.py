@@ -25,7 +25,7 @@ from .compile.memory_map import Address
 from .compile.pipeline import check_dtype, compiled
 from .compile.plan import Launch, Plan
 from .compile.sized import SizedPlan
-from .device.commands import Queue
+from .device.commands import Listener, Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
 from .device.kernel import give, kernel_of
@@ -162,12 +162,20 @@ class OpenCLEngine:
         self.plan_files = PlanFiles(device, self.options)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
-        self.profile: list[Any] | None = None
         self._local = threading.local()
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         return self.device.key
+
+    @property
+    def profile(self) -> Listener | None:
+        """Who is told of every launch and copy."""
+        return self.queue.told
+
+    @profile.setter
+    def profile(self, told: Listener | None) -> None:
+        self.queue.told = told
 
     # --- values
     def known(self, t: Tensor) -> bool:
@@ -327,36 +335,26 @@ class OpenCLEngine:
         return blocks
 
     def launch(self, bound: BoundPlan, buffer: Any) -> None:
-        """Enqueues the launches; with profiling on, on the queue that takes times."""
+        """Enqueues the launches."""
         import pyopencl as cl
 
-        if self.profile is not None:
-            self._launch_profiled(bound, buffer)
-            return
-        commands, enqueue = self.queue.commands, cl.enqueue_nd_range_kernel
+        commands, enqueue, told = self.queue.commands, cl.enqueue_nd_range_kernel, self.profile
         with translated(self.device.key):
             for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
                 if kernel is None:
                     self._on_host(launch, buffer)
                 else:
-                    enqueue(commands, kernel, launch.grid, launch.group)
+                    event = enqueue(commands, kernel, launch.grid, launch.group)
+                if told is not None:
+                    self._tell(told, launch, event if kernel is not None else None)
             commands.flush()
         self.launches += len(bound.kernels)
 
-    def _launch_profiled(self, bound: BoundPlan, buffer: Any) -> None:
-        import pyopencl as cl
-
-        self.queue.finish()
-        assert self.profile is not None
-        for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
-            if kernel is None:
-                self._on_host(launch, buffer)
-                continue
-            event = cl.enqueue_nd_range_kernel(self.queue.profiling, kernel, launch.grid, launch.group)
+    @staticmethod
+    def _tell(told: Listener, launch: Launch, event: Any) -> None:
+        if told.alone and event is not None:
             event.wait()
-            ms = (event.profile.end - event.profile.start) * 1e-6
-            self.profile.append((launch.name, launch.ops, ms, launch.nbytes))
-        self.launches += len(bound.kernels)
+        told.launched(launch, event)
 
     def _on_host(self, launch: Launch, buffer: Any) -> None:
         """An op without a kernel on this device: its reference, with the transfers counted and one warning per op."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ..core.tensor import Tensor
     from .compile.plan import Plan
+    from .device.commands import Listener
     from .device.device import Device
     from .device.memory import Statistics
     from .device.programs import Counters
@@ -56,14 +57,14 @@ class Engine(Protocol):
     plans       structure of a graph -> its plan, for those run so far
     launches    kernels launched so far
     fallbacks   op -> how often it ran on the host, because the device has no kernel for it
-    profile     where to append (kernel, ops, milliseconds, bytes) of every launch, or None
+    profile     who is told of every launch and copy, with its times, or None
     """
 
     device: Device
     compiles: bool
     launches: int
     fallbacks: dict[str, int]
-    profile: list[Any] | None
+    profile: Listener | None
 
     @property
     def transfers(self) -> Transfers: ...

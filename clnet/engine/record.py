@@ -20,12 +20,14 @@ from ..core.state import Variable, structure
 from ..core.tensor import Tensor, walk
 from ..show import Shown, Table, plural, size
 from . import current
+from .arena import Arena
 from .collector import paused
 from .compile import graph as graphs
 from .compile.pipeline import compiled
 from .device.turns import Seats
+from .evaluation import Evaluation
 from .opencl import OpenCLEngine
-from .replay import Arena, Evaluation, Recording, Replay, Shaped, Trace, tracing
+from .replay import Recording, Replay, Shaped, Trace, tracing
 from .shapes import varying_axes
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from .device.transfers import Transfers
 
 if TYPE_CHECKING:
     from .compile.plan import Plan
+    from .device.commands import Listener
 
 
 class NoMemory:
@@ -80,7 +81,7 @@ class NumpyEngine:
         self.plans: dict[Any, Plan] = {}
         self.launches = 0
         self.fallbacks: dict[str, int] = {}
-        self.profile: list[Any] | None = None
+        self.profile: Listener | None = None
 
     def __repr__(self) -> str:
         return f"numpy({self.dtype or 'as given'})"

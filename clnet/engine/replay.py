@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +16,19 @@ from ..core.spec import Spec, np_dtype
 from ..core.state import Variable, capture
 from ..core.tensor import Tensor, as_tensor, placeholder, realize
 from ..core.varying import Varying
-from ..errors import ShapeError
-from .compile.memory_map import Address
+from ..errors import DataError, ShapeError
+from .arena import Arena
+from .compile import graph as graphs
+from .compile.memory_map import Address, MemoryMap
+from .compile.node import Graph
+from .compile.pipeline import parts
 from .compile.plan import Plan
 from .compile.sized import SizedPlan
+from .compile.sources import Code
 from .device.memory import Block
 from .device.pinned_inputs import Feed
 from .opencl import BoundPlan, DeviceArray, OpenCLEngine
 from .shapes import Axes
-
-if TYPE_CHECKING:
-    from .protocol import Engine
-
 
 # Held while a function runs to be recorded: a model is in another mode then, and variables stand for what is not
 # computed yet, which other threads must not see.
@@ -63,66 +64,6 @@ def settle(variables: Sequence[Variable]) -> None:
         v.settle()
 
 
-class Evaluation:
-    """The recorded graph on an engine that evaluates graphs directly."""
-
-    turns: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-
-    def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> None:
-        self.fn, self.engine = fn, engine
-
-    def __call__(self, *inputs: Any) -> Any:
-        with tracing:
-            return self._run(inputs)
-
-    def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
-        """The results as arrays."""
-        found = self(*inputs)
-        return tuple(np.asarray(t.numpy()) for t in (found if isinstance(found, tuple) else (found,)))
-
-    def _run(self, inputs: Sequence[Any]) -> Any:
-        with eager(False), capture() as before:
-            try:
-                result = self.fn(*(as_tensor(i) for i in inputs))
-                single = not isinstance(result, (tuple, list))
-                outputs = [as_tensor(t) for t in ([result] if single else result)]
-                self.engine.run([*outputs, *(v.tensor for v in before)])
-            except BaseException:
-                for v, old in before.items():
-                    v._tensor = old
-                raise
-        for v in before:
-            v.settle()
-        leaves = [Tensor(None, (), {}, t.spec, t.value, t.storage) if t.op is not None else t for t in outputs]
-        return leaves[0] if single else tuple(leaves)
-
-
-class Arena:
-    """Memory for the values between inputs and outputs, for all replays that run one after another."""
-
-    def __init__(self, engine: OpenCLEngine) -> None:
-        self.engine = engine
-        self.block: Any = None
-        self.age = 0  # how often it was moved
-        self.user = 0  # the thread that uses it, and what is bound to it
-
-    def enter(self) -> None:
-        """This thread uses it from now on. Waits for what is left of another's work, which has a queue of its own."""
-        thread = threading.get_ident()
-        if thread != self.user:
-            self.engine.queue.settle(self.user)
-            self.user = thread
-            if self.block is not None:
-                self.block.adopt()
-
-    def hold(self, nbytes: int) -> None:
-        """Makes it as large at least."""
-        if nbytes and (self.block is None or self.block.nbytes < nbytes):
-            self.block = None  # so that it is free when the new one is asked for
-            self.block = self.engine.pool.alloc(nbytes, "step arena")
-            self.age += 1
-
-
 class Recording:
     """fn as it was recorded and planned, for one shape of its inputs or, with axes that vary, for many. It knows no
     buffers: each thread binds it. Raises what fn raises, and Unsettled where sizes that vary have to be known.
@@ -147,10 +88,21 @@ class Recording:
 
     def _planned(self, engine: OpenCLEngine, varying: Varying | None) -> tuple[Plan | SizedPlan, list[Tensor]]:
         """The plan of what was traced, and its leaves."""
+        return engine.plan_of_step(*self._traced(), varying)
+
+    def _traced(self) -> tuple[list[Tensor], list[Tensor], dict[int, int]]:
+        """What the plan computes, its first leaves, and which output overwrites which of them."""
         t = self.trace
-        roots, first = [*t.outputs, *t.updates], [*t.inputs, *t.before]
         into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
-        return engine.plan_of_step(roots, first, into, varying)
+        return [*t.outputs, *t.updates], [*t.inputs, *t.before], into
+
+    def parts(self, engine: OpenCLEngine) -> tuple[Graph, list[Code], MemoryMap]:
+        """What its plan was made of; made again where the plan came from disk or serves one shape."""
+        if isinstance(self._plan, SizedPlan):
+            return self._plan.graph, self._plan.code, self._plan.memory
+        roots, first, into = self._traced()
+        graph = graphs.build(roots, engine.known, engine.device, first)
+        return graph, *parts(graph, engine.device, into)
 
     def __str__(self) -> str:
         """Which inputs it serves."""
@@ -259,14 +211,38 @@ class Replay:
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """The results on the host. Their blocks stay with the replay, so that nothing is allocated."""
         self._ready(inputs)
+        self._run()
+        return tuple([self.engine.download(self._result(k), spec)
+                      for k, spec in enumerate(self.plan.specs[: len(self.trace.outputs)])])
+
+    def _run(self) -> None:
         for k, size in self.plan.blocks.items():
             block = self._kept.get(k)
             if block is None or block.nbytes < size:
                 block = self._kept[k] = self.engine.pool.alloc(size, "step output")
             self._give(k, block)
         self._launch()
-        return tuple([self.engine.download(self._result(k), spec)
-                      for k, spec in enumerate(self.plan.specs[: len(self.trace.outputs)])])
+
+    def again(self) -> None:
+        """Once more over the inputs that came last; nothing is read, and variables move on. Raises DataError where none
+        came since it was bound.
+        """
+        self._ready(())
+        if not self.fed:
+            raise DataError("step: expected inputs that came before; got none since variables were given other values; "
+                            "call it once with some.")
+        self._run()
+
+    @property
+    def fed(self) -> bool:
+        """Whether all inputs have come."""
+        return None not in self._fed
+
+    @property
+    def state(self) -> list[Block]:
+        """The blocks of what it updates in place."""
+        first = len(self.specs)
+        return self._leaf_blocks[first : first + len(self.trace.variables)]
 
     def _ready(self, inputs: Sequence[Any]) -> None:
         """All arguments are set but those of outputs."""
@@ -366,6 +342,21 @@ class Replay:
                        for b, s in zip(self.blocks, specs, strict=True)]
         if self.feed is not None:
             self.feed = self.feed.fitting(specs)
+
+
+@contextlib.contextmanager
+def in_place(replay: Replay) -> Iterator[None]:
+    """What the replay updates is what it was before, when the block ends."""
+    import pyopencl as cl
+
+    pairs = [(b, replay.engine.pool.alloc(b.nbytes, "state")) for b in replay.state if b.nbytes]
+    for block, copy in pairs:
+        cl.enqueue_copy(replay.engine.queue.commands, copy.buffer, block.buffer, byte_count=block.nbytes)
+    try:
+        yield
+    finally:
+        for block, copy in pairs:
+            cl.enqueue_copy(replay.engine.queue.commands, block.buffer, copy.buffer, byte_count=block.nbytes)
 
 
 class Shaped:

@@ -21,8 +21,9 @@ from ..core.arguments import shown
 from ..core.op import Op
 from ..core.spec import is_float
 from ..core.tensor import Operators, Tensor, tensor
-from ..engine import current
+from ..engine import current, on
 from ..engine.device import roof
+from ..engine.profiling import profile
 from ..engine.protocol import Engine
 from ..errors import KernelBuildError, UseError
 from ..layers.base import Layer
@@ -331,9 +332,6 @@ def _launches(example: Example, probe: steps.Probe, engine: Engine) -> Finding:
 
 
 # --- time
-_peaks: dict[str, roof.Peak] = {}  # by the device's key
-
-
 def _time(example: Example, engine: Engine, roofs: bool) -> Finding:
     """The device's own time of the kernels forward, and the least that its memory and units allow for them."""
     inputs = [tensor(x) for x in example.inputs]
@@ -348,21 +346,18 @@ def _time(example: Example, engine: Engine, roofs: bool) -> Finding:
         return outputs
 
     run()
-    before, times, rows = engine.profile, [], list[Any]()
-    try:
+    times = []
+    with on(engine):
         for _ in range(TIMES):
-            engine.profile = rows = []
-            run()
+            with profile() as rows:
+                run()
             times.append(sum(row[2] for row in rows) * 1e-3)
-    finally:
-        engine.profile = before
     seconds, moved = statistics.median(times), sum(row[3] for row in rows)
     flops = sum(launch.flops for launch in steps.function_step(example, False).plan(engine))
     text = f"{duration(seconds)} on the device (median of {TIMES}), {size(moved)} moved"
     if not rows or not seconds or not roofs:
         return Finding("", YES, text)
-    key = engine.device.key
-    peak = _peaks[key] = _peaks[key] if key in _peaks else roof.measure(engine)
+    peak = roof.known(engine)
     least = max(moved / (peak.bandwidth(moved) * 1e9), flops / (peak.gflops * 1e9))
     what = (f"{peak.bandwidth(moved):.3g} GB/s" if moved / peak.bandwidth(moved) >= flops / peak.gflops
             else f"{peak.gflops:.4g} GFLOP/s")

@@ -26,7 +26,7 @@ from ..core.operators import Operators
 from ..core.origin import Origin
 from ..core.tensor import realize
 from ..engine import current, on
-from ..engine.explain import profile
+from ..engine.profiling import profile
 from ..errors import ConfigError
 from ..ops import custom
 from ..show import Shown, Table, duration

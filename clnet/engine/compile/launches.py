@@ -47,7 +47,7 @@ def _launches(code: Code, memory: MemoryMap) -> list[Launch]:
         return [Launch(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
     found = [Launch(s.name, s.text, _args(fusion, s, memory), s.grid, s.group, ops, None,
                     tuple(memory.address(n) for n in s.params.nodes()), writes, nbytes, s.note) for s in code.sources]
-    found[-1].work = functools.partial(_work, [n for n in _computed(code) if n.op])
+    found[-1].work = functools.partial(_work, [n for n in computed(code) if n.op])
     return found
 
 
@@ -63,7 +63,7 @@ def _work(nodes: Sequence[Node], numbers: Callable[[Any], Any]) -> float:
                for n in nodes if n.op)
 
 
-def _computed(code: Code) -> set[Node]:
+def computed(code: Code) -> set[Node]:
     """The nodes whose values a fusion computes: its cores, what it stores, and what both need and is not in memory."""
     sources, todo = set(code.reads), [*code.fusion.stores, *code.fusion.cores]
     found = set(todo)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from concurrent import futures
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,11 +25,26 @@ UNNOTICED = 20e-3
 STREAK = 4
 
 
+class Listener(Protocol):
+    """Who is told of what goes into the queues, with the events that carry its times.
+
+    alone   whether each launch is waited for before the next
+    """
+
+    alone: bool
+
+    def launched(self, launch: Any, event: Any) -> None:
+        """A launch of a plan; of one that the host computes there is no event."""
+
+    def copied(self, what: str, nbytes: int, event: Any, queue: str = "commands") -> None:
+        """A copy, "to device" say."""
+
+
 class _Lane:
     """The queue of one thread, with the host arrays that its copies still touch."""
 
-    def __init__(self, commands: Any) -> None:
-        self.commands = commands
+    def __init__(self, commands: Any, timed: bool) -> None:
+        self.commands, self.timed = commands, timed
         self.uploads: Any = None
         self.copying: deque[tuple[Any, np.ndarray[Any, Any]]] = deque()
         self.waited_at = 0.0
@@ -41,7 +56,10 @@ class Queue:
     """The queues of a device. Use from any thread: each gets its own in-order cl.CommandQueue at first use.
 
     turns   for threads that compute and wait, where more of them than the device has units would be in each other's way
+    told    who is told of everything; while there is somebody, queues take times, which slows every launch
     """
+
+    told: Listener | None = None
 
     def __init__(self, device: Device, transfers: Transfers | None = None) -> None:
         self.device = device
@@ -49,7 +67,6 @@ class Queue:
         self.turns = Turns(max(2, device.compute_units))  # two: one computes while the other is in Python
         self._context = device.context
         self._lanes: dict[int, _Lane] = {}
-        self._profiling: Any = None
         self._lock = threading.Lock()
 
     @property
@@ -62,39 +79,34 @@ class Queue:
         """This thread's queue for copies that go on beside its commands;
         whoever reads what they bring has to wait for their events.
         """
-        import pyopencl as cl
-
         lane = self._lane()
         if lane.uploads is None:
-            with translated("Queue.uploads"):
-                lane.uploads = cl.CommandQueue(self._context, self.device.handle)
+            lane.uploads = self._made(lane.timed)
         return lane.uploads
-
-    @property
-    def profiling(self) -> Any:
-        """A second queue whose events carry times; made at first use, because profiling slows every launch."""
-        import pyopencl as cl
-
-        check_not_forked()
-        with self._lock:
-            if self._profiling is None:
-                with translated("Queue.profiling"):
-                    properties = cl.command_queue_properties.PROFILING_ENABLE
-                    self._profiling = cl.CommandQueue(self._context, self.device.handle, properties=properties)
-            return self._profiling
 
     def _lane(self) -> _Lane:
         check_not_forked()
-        thread = threading.get_ident()
+        thread, timed = threading.get_ident(), self.told is not None
         lane = self._lanes.get(thread)
         if lane is None:
-            import pyopencl as cl
-
-            with translated("Queue"):
-                lane = _Lane(cl.CommandQueue(self._context, self.device.handle))
             # The system reuses thread numbers, so a dead thread's queue finds a new owner and is never a leak.
-            self._lanes[thread] = lane
+            lane = self._lanes[thread] = _Lane(self._made(timed), timed)
+        elif lane.timed != timed:
+            with translated("Queue"):
+                for queue in (lane.uploads, lane.commands):
+                    if queue is not None:
+                        queue.finish()
+            lane.commands, lane.uploads, lane.timed = self._made(timed), None, timed
         return lane
+
+    def _made(self, timed: bool) -> Any:
+        import pyopencl as cl
+
+        with translated("Queue"):
+            if not timed:
+                return cl.CommandQueue(self._context, self.device.handle)
+            properties = cl.command_queue_properties.PROFILING_ENABLE
+            return cl.CommandQueue(self._context, self.device.handle, properties=properties)
 
     def finish(self) -> None:
         """Waits for everything this thread has put in."""
@@ -156,6 +168,8 @@ class Queue:
         with translated("Queue.upload"):
             event = cl.enqueue_copy(lane.commands, buffer, _bytes(array), dst_offset=offset, is_blocking=False)
         self.transfers.to_device(array.nbytes)
+        if self.told is not None:
+            self.told.copied("to device", array.nbytes, event)
         if wait:
             self._wait_for_copy(lane, event, array)
         else:
@@ -176,6 +190,8 @@ class Queue:
         lane = self._lane()
         with translated("Queue.download"):
             event = cl.enqueue_copy(lane.commands, _bytes(out), buffer, src_offset=offset, is_blocking=False)
+        if self.told is not None:
+            self.told.copied("to host", out.nbytes, event)
         self._wait_for_copy(lane, event, out)
         self.transfers.to_host(out.nbytes)
         return out

@@ -92,6 +92,8 @@ class Feed:
                                           is_blocking=False, wait_for=[slot.done] if slot.done is not None else None)
             queue.uploads.flush()
             cl.enqueue_barrier(queue.commands, wait_for=[slot.copied])
+        if queue.told is not None:
+            queue.told.copied("to device", end - begin, slot.copied, "uploads")
         self._now = slot
         return {k: slot.parts[k] for k in arrays}
 

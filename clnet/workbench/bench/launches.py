@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...engine import on
 from ...engine.device import roof as peak
 from ...engine.device.roof import Peak
-from ...engine.explain import profile
+from ...engine.profiling import profile
 from ...train.batches import Batches
 from ...train.samples import as_dataset
 from .. import tables, terminal

@@ -3,13 +3,14 @@
     clnet.explore.status()                 what works here: formula, kernels, errors of each name; measure now
     clnet.explore.devices()                the devices found, and what they reach
     clnet.explore.parity(model, [x])       every value of a model beside the float64 reference
-    clnet.explore.plan(y)                  what would run for a tensor, launch by launch
+    clnet.explore.graph(trainer)           a recorded step (or model(x), or tensors), launch by launch, and its timeline
     clnet.explore.benchmarks("bench.json") the rows of `clnet bench --json`, and their pictures
 """
 
 from ...names import guide as _guide
 from .explorer import Explorer
-from .others import benchmarks, devices, parity, plan
+from .graph import Graph, graph
+from .others import benchmarks, devices, parity
 from .status import status
 
 _guide(__name__)

@@ -17,6 +17,10 @@ from .rows import Rows
 
 R = TypeVar("R")
 LINES = 14  # rows of the list that are seen at once
+# As wide as its lines, which a narrow window scrolls together with the heads.
+WHOLE = {"width": "max-content", "min_width": "100%", "margin": "0"}
+STYLE = """<style>.clnet-rows select {font-family: var(--jp-code-font-family, monospace); font-size: 12px;
+flex: 1 0 auto; overflow-x: hidden}</style>"""
 
 
 class Panel(Generic[R]):
@@ -28,32 +32,38 @@ class Panel(Generic[R]):
         self.filters = {name: widgets.Dropdown(options=explorer.words(name), description=name,
                                                style={"description_width": "initial"}, layout={"width": "max-content"})
                         for name in explorer.filters}
-        self.list = widgets.Select(rows=LINES, layout={"width": "100%"})
+        self.list = widgets.Select(rows=max(2, min(LINES, len(self.some))), layout=WHOLE)
         self.heads = widgets.HTML()
         self.buttons = {name: widgets.Button(description=name, layout={"width": "max-content"})
-                        for name in explorer.actions}
-        self.said, self.page = widgets.HTML(), widgets.HTML()
-        for part, name in ((self.text, "search"), (self.list, "rows"), (self.page, "page"), (self.said, "said")):
+                        for name in (*explorer.whole, *explorer.actions)}
+        self.said, self.page, self.over = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        for part, name in ((self.text, "search"), (self.list, "rows"), (self.page, "page"), (self.said, "said"),
+                           (self.over, "over")):
             part.add_class(f"clnet-{name}")
-        self.list.add_class("jp-RenderedText")
         wrapped = {"flex_flow": "row wrap", "align_items": "center"}
+        self.title = widgets.HTML()
         self.box = widgets.VBox([
-            widgets.HTML(f"<b>{escape(explorer.title)}</b><style>.clnet-rows select "
-                         "{font-family: var(--jp-code-font-family, monospace); font-size: 12px}</style>"),
+            self.title, self.over,
             widgets.HBox([self.text, *self.filters.values(), *self.buttons.values(), self.said], layout=wrapped),
-            self.heads, self.list, self.page])
+            widgets.VBox([self.heads, self.list], layout={"overflow": "auto hidden"}), self.page])
         self.text.observe(self._filter, "value")
         for part in self.filters.values():
             part.observe(self._filter, "value")
         for name, button in self.buttons.items():
             button.on_click(lambda _, name=name: self._act(name))
         self.list.observe(self._open, "index")
-        self._filter()
+        self._renew()
 
     @property
     def row(self) -> R | None:
         """The row that is chosen."""
         return self.some[self.list.index] if self.list.index is not None else None
+
+    def _renew(self) -> None:
+        """Title, overview and rows as they are now."""
+        self.title.value = f"<b>{escape(self.explorer.title)}</b>{STYLE}"
+        self.over.value = self.explorer.seen()
+        self._filter()
 
     def _filter(self, _: object = None) -> None:
         self.some = self.explorer.chosen(self.text.value, **{n: w.value for n, w in self.filters.items()})
@@ -65,7 +75,7 @@ class Panel(Generic[R]):
         head, _, *lines = Table(self.explorer.heads, [self.explorer.cells(r) for r in self.some],
                                 limit=len(self.some) + 1).text(160).split("\n")
         gap = "\u00a0"  # a list shows several spaces as one
-        self.heads.value = f'<pre style="margin:0;font-size:12px">{escape(head)}</pre>'
+        self.heads.value = f'<pre style="margin:0;font-size:12px;white-space:pre">{escape(head)}</pre>'
         self.list.options = [line.replace(" ", gap) for line in lines]
         self.list.index = None
 
@@ -76,6 +86,14 @@ class Panel(Generic[R]):
 
     def _act(self, action: str) -> None:
         row, index = self.row, self.list.index
+        if action in self.explorer.whole:
+            self.said.value = escape(f"{action} …")
+            with self._saying():
+                found = self.explorer.whole[action]()
+                self._renew()
+                self.list.index = index if index is not None and index < len(self.some) else None
+                self.said.value = escape(f"{action}: {found}")
+            return
         if row is None:
             self.said.value = escape("choose a row first")
             return

@@ -1,4 +1,4 @@
-"""Devices, values on two engines, plans and benchmarks, row by row."""
+"""Devices, values on two engines and benchmarks, row by row."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import on
-from ...engine.compile.plan import Launch
 from ...engine.device import roof
 from ...engine.device.devices import Device
 from ...engine.device.devices import devices as found_devices
-from ...engine.explain import Explanation, explain
 from ...errors import DataError
 from ...show import Table, duration, size
 from .. import parity as compared
@@ -79,31 +77,6 @@ def _worst(place: compared.Place) -> Table:
     rows = [(", ".join(map(str, np.unravel_index(k, place.error.shape))), f"{place.got.flat[k]:.9g}",
              f"{place.want.flat[k]:.9g}", f"{place.error.flat[k]:.2g}", f"{place.ulp.flat[k]:.3g}") for k in order]
     return Table(("element", "device", "float64", "error", "ulp"), rows, title="The worst elements", align="lrrrr")
-
-
-def plan(*tensors: Any) -> Explorer[tuple[int, Launch]]:
-    """What would run for the tensors, launch by launch: what it computes, its geometry, its kernel in colours, and
-    which kernels were chosen. Raises NoDeviceError on NumPy, which plans nothing.
-    """
-    explained = explain(*tensors)
-    assert isinstance(explained, Explanation)
-
-    def detail(row: tuple[int, Launch]) -> Iterator[Part]:
-        k, launch = row
-        if launch.note:
-            yield launch.note
-        yield Table(("", launch.name), [("reads", ", ".join(map(str, launch.reads))),
-                                        ("writes", ", ".join(map(str, launch.writes))),
-                                        ("bytes", size(launch.nbytes))], align="ll")
-        yield explained.kernel(k)
-        if explained.choices:
-            yield explained.choices
-
-    return Explorer(explained.plan.table().title, ("", "kernel", "computes", "grid", "group"),
-                    list(enumerate(explained.plan.launches)),
-                    lambda r: (r[0], r[1].name, ", ".join(dict.fromkeys(r[1].ops)), "×".join(map(str, r[1].grid)),
-                               "×".join(map(str, r[1].group or ()))),
-                    detail, {"kernel": lambda r: r[1].name})
 
 
 def benchmarks(*files: str | Path) -> Explorer[BenchRow]:

@@ -33,7 +33,8 @@ Part = Page | Picture | str
 class Rows(Shown, Generic[R]):
     """`rows` with their `cells` under `heads`, a filter for each of `filters` (a row's word for it), and `detail`:
     tables, pictures, kernels and sentences about one row. `actions` are buttons; each gives the row that takes the
-    place of the one it was pressed for.
+    place of the one it was pressed for. `overview` is what there is to see of all of them; `whole` are buttons that
+    need no row, and what they give is said.
     """
 
     title: str
@@ -43,6 +44,8 @@ class Rows(Shown, Generic[R]):
     detail: Callable[[R], Iterable[Part]]
     filters: Mapping[str, Callable[[R], str]] = field(default_factory=dict)
     actions: Mapping[str, Callable[[R], R]] = field(default_factory=dict)
+    overview: Callable[[], Iterable[Part]] = tuple
+    whole: Mapping[str, Callable[[], object]] = field(default_factory=dict)
 
     def chosen(self, text: str = "", **filters: str) -> list[R]:
         """The rows of which a cell contains the text, whatever the case, and that have the words asked for.
@@ -68,6 +71,13 @@ class Rows(Shown, Generic[R]):
     def table(self, rows: Sequence[R] | None = None) -> Table:
         return Table(self.heads, [self.cells(r) for r in (self.rows if rows is None else rows)], title=self.title)
 
+    def seen(self) -> str:
+        """The overview, as HTML."""
+        return "\n".join(map(shown, self.overview()))
+
+    def _repr_html_(self) -> str:
+        return self.seen() + self.table().html()
+
     def page(self, row: R) -> str:
         """What there is to say of a row, as HTML."""
         return "\n".join(map(shown, self.detail(row)))
@@ -81,7 +91,8 @@ def shown(part: Part) -> str:
     """A part of a page as HTML."""
     if isinstance(part, Picture):
         data = base64.b64encode(bytes(part)).decode()
-        return (f'<figure style="margin:0.6em 0"><img style="max-width:100%" width="{part.size[0]}" '
+        return ('<figure style="margin:0.6em 0;overflow-x:auto">'  # small letters would be too small on a phone
+                f'<img style="max-width:max(100%,36em)" width="{part.size[0]}" '
                 f'alt="{html.escape(part.heading, quote=True)}" src="data:image/png;base64,{data}">'
                 f"<figcaption>{html.escape(part.note)}</figcaption></figure>")
     if isinstance(part, Listing):

@@ -12,6 +12,7 @@ import pytest
 from clnet.engine.device.commands import Queue
 from clnet.engine.device.devices import Device, devices
 from clnet.engine.device.programs import ProgramCache
+from clnet.engine.profiling import Profile
 
 FOUND = [pytest.param(device, id=device.key) for device in devices() if not device.is_host]
 SOURCE = """
@@ -59,4 +60,21 @@ def test_every_thread_has_its_own_queue(device: Device) -> None:
         thread.join()
     assert len({commands.int_ptr for commands in seen}) == 3
     assert queue.commands is queue.commands
-    assert queue.profiling is not queue.commands
+
+
+@pytest.mark.parametrize("device", FOUND)
+def test_a_queue_takes_times_while_somebody_is_told(device: Device) -> None:
+    import pyopencl as cl
+
+    told, queue = Profile(), Queue(device)
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 64)
+    plain = queue.commands
+    queue.told = told
+    queue.upload(buffer, np.arange(16, dtype=np.float32))
+    assert queue.download(buffer, np.empty(16, np.float32))[3] == 3.0
+    assert queue.commands is not plain, "one that takes times"
+    told._take()
+    assert [(s.name, s.nbytes, s.length > 0) for s in told.spans] == [("to device", 64, True), ("to host", 64, True)]
+    queue.told = None
+    queue.upload(buffer, np.zeros(16, np.float32))
+    assert len(told.spans) == 2 and queue.download(buffer, np.empty(16, np.float32))[3] == 0.0

@@ -13,7 +13,7 @@ import clnet
 from clnet.engine import on
 from clnet.errors import ConfigError, DataError
 from clnet.layers import Dense, Layer
-from clnet.workbench.explore import devices, parity, plan, status
+from clnet.workbench.explore import devices, graph, parity, status
 from clnet.workbench.explore.explorer import Panel
 from clnet.workbench.explore.status import UNKNOWN
 
@@ -84,6 +84,6 @@ def test_values_of_both_engines_stand_side_by_side(engine: Any) -> None:
 
 def test_a_plan_shows_its_kernels(quick: Any) -> None:
     with on(quick):
-        found = plan(clnet.ops.relu(clnet.tensor(np.ones((4, 4), np.float32)) * 2.0))
+        found = graph(clnet.ops.relu(clnet.tensor(np.ones((4, 4), np.float32)) * 2.0))
     assert len(found.rows) == 1 and "relu" in repr(found)
     assert "__kernel" in found.page(found.rows[0]) and "color" in found.page(found.rows[0])

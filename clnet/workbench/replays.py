@@ -1,0 +1,171 @@
+"""A recorded step that is run again and again to be looked at: its stages, who reads which parameter, and when each of
+its launches runs, by the device's clock. What it changes is what it was before, when that is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.state import Parameter, Variable
+from ..core.tensor import as_tensor
+from ..engine import current, on
+from ..engine.compile.node import Leaf
+from ..engine.compile.reads import base_at, strided
+from ..engine.device import roof
+from ..engine.explain import Explanation, explain, explain_replay
+from ..engine.opencl import OpenCLEngine
+from ..engine.profiling import Profile, Span, profile, write_trace
+from ..engine.record import Recorded
+from ..engine.replay import Replay, in_place
+from ..errors import ConfigError, DataError, NoDeviceError
+from ..layers.base import Layer
+from ..show import duration, plural
+from ..train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from ..engine.compile.node import Node
+    from ..engine.compile.plan import Launch
+
+ROUNDS = 5
+
+
+@dataclass
+class Times:
+    """What some runs took: `ms` of each launch of the plan, the median of the rounds (None: computed by the host), and
+    `spans` of the run whose length is the median.
+    """
+
+    ms: list[float | None]
+    spans: list[Span]
+
+    def __str__(self) -> str:
+        """How many launches, how long from the first start to the last end, and how much of that they run."""
+        launched = [s for s in self.spans if s.launch is not None]
+        length = max((s.end for s in self.spans), default=0.0)
+        busy = sum(s.length for s in launched) / (length or 1.0)
+        return f"{plural(len(launched), 'launch')}, {duration(length * 1e-6)}, {busy:.0%} of it in kernels"
+
+
+@dataclass
+class Replayed:
+    """`name`, its `stages` on an `engine`, `run` to run it once, `state` around runs that change nothing; `layers` are
+    the layers whose parameters each launch reads or makes the gradients of ("∂ ..."), by their paths.
+    """
+
+    name: str
+    engine: OpenCLEngine
+    stages: Explanation
+    run: Callable[[], object]
+    variables: dict[int, Variable] = field(default_factory=dict)
+    parameters: Sequence[Parameter] = ()
+    state: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+
+    @property
+    def launches(self) -> list[Launch]:
+        return self.stages.plan.launches
+
+    @cached_property
+    def layers(self) -> list[list[str]]:
+        return [list(dict.fromkeys(self._layers(nodes))) for nodes in self.stages.fused]
+
+    def _layers(self, nodes: Sequence[Node]) -> Iterator[str]:
+        for n in nodes:
+            for i in n.inputs:
+                base, (_, offset, _) = base_at(i)[0], strided(i) or (i, 0, ())
+                if isinstance(base, Leaf) and (v := self.variables.get(base.leaf)) is not None:
+                    yield from self._owners(v, offset, i.size)
+            if n in self.stages.memory.parts:
+                whole, at = self.stages.memory.parts[n]
+                for v in self.variables.values():
+                    if v.size == whole.size:
+                        yield from (f"∂ {owner}" for owner in self._owners(v, at, n.size))
+
+    def _owners(self, v: Variable, offset: int, size: int) -> Iterator[str]:
+        """The layer of the parameter that begins there; none of a vector of all of them that is read whole."""
+        for p in self.parameters:
+            if p is v or (p.arena is not None and p.arena.flat is v and p.arena.offsets[p.part] <= offset
+                          and offset + size <= p.arena.offsets[p.part] + p.size):
+                yield p.path.rpartition(".")[0] or p.path
+
+    def measure(self, rounds: int = ROUNDS) -> Times:
+        """Times of `rounds` runs after one, each launch behind the other as in a run that is not timed."""
+        if rounds < 1:
+            raise ConfigError(f"measure(rounds={rounds!r}): expected at least 1.")
+        found: list[Profile] = []
+        with on(self.engine), self.state():
+            self.run()
+            for _ in range(rounds):
+                with profile(alone=False) as one:
+                    self.run()
+                found.append(one)
+        launched = [k for k, launch in enumerate(self.launches) if launch.host is None]
+        times: list[float | None] = [None] * len(self.launches)
+        for k, *ms in zip(launched, *([row[2] for row in one] for one in found), strict=True):
+            times[k] = statistics.median(ms)
+        spans = sorted((one.spans for one in found), key=lambda spans: max((s.end for s in spans), default=0.0))
+        return Times(times, spans[len(spans) // 2])
+
+    def trace(self, file: str | Path, times: Times) -> Path:
+        """Writes the spans for chrome://tracing and Perfetto, with layers, bytes, flops and shares of the roof."""
+        numbers = {id(launch): k for k, launch in enumerate(self.launches)}
+        peak = roof.known(self.engine)
+
+        def facts(span: Span) -> dict[str, Any]:
+            k = numbers.get(id(span.launch), -1)
+            return ({"launch": k, "layers": self.layers[k]} if k >= 0 else {}) | span.facts(peak)
+
+        return write_trace(file, times.spans, f"{self.name} on {self.engine.device}", facts)
+
+
+def replayed(what: Any, *inputs: Any) -> Replayed:
+    """What a trainer replays (its training step, of the largest batch that it made a step with), what a recorded
+    function replays, a model or a function at inputs, or what tensors need.
+
+    Raises DataError where nothing ran yet, NoDeviceError on NumPy, which plans nothing.
+    """
+    if isinstance(what, Trainer):
+        if inputs:
+            raise ConfigError("graph: expected a trainer alone; got inputs, too; its step runs over the last batch.")
+        return _of_step(what.steps.train, "training step", what.model)
+    if isinstance(what, Recorded) or (callable(what) and inputs):
+        step = what if isinstance(what, Recorded) else Recorded(what, getattr(what, "__name__", type(what).__name__))
+        if inputs:
+            step(*inputs)
+        return _of_step(step, step.name, what if isinstance(what, Layer) else None)
+    if callable(what):
+        raise ConfigError(f"graph: expected {type(what).__name__} with inputs; got it alone; pass some, too: "
+                          "graph(model, x).")
+    return _of_tensors((what, *inputs))
+
+
+def _of_step(step: Recorded, name: str, model: Layer | None) -> Replayed:
+    every = [getattr(r, "replay", r) for r in step.replays.values()]
+    ran = [r for r in every if isinstance(r, Replay) and r.fed]
+    if every and not any(isinstance(r, Replay) for r in every):
+        raise NoDeviceError("graph: expected an OpenCL device; got NumPy, which evaluates op by op and plans nothing; "
+                            'try `with clnet.on("opencl"):`.')
+    if not ran:
+        raise DataError(f"graph: expected a {name} that ran; got one that did not; call it, or fit, first.")
+    replay = max(ran, key=lambda r: sum(s.nbytes for s in r.specs))
+    parameters = [v for v in model.variables().values() if isinstance(v, Parameter)] if model is not None else []
+    return Replayed(name, replay.engine, explain_replay(step, replay), replay.again, dict(replay.watched), parameters,
+                    lambda: in_place(replay))
+
+
+def _of_tensors(tensors: Sequence[Any]) -> Replayed:
+    stages = explain(*tensors)
+    assert isinstance(stages, Explanation)
+    roots = [as_tensor(t) for t in tensors]
+    engine = next((t.home for t in roots if t.home is not None), current())
+    assert isinstance(engine, OpenCLEngine)
+
+    def run() -> None:
+        engine.execute(stages.plan, [engine.upload(leaf) for leaf in stages.graph.leaves])
+
+    return Replayed("plan", engine, stages, run)
