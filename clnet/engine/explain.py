@@ -208,7 +208,8 @@ class Explanation(Drawn):
     `sources` (OpenCL C), `plan` (memory map); printable each.
 
     `sources` are whole programs, as the compiler gets them; `kernel(k)` is what of the k-th is the kernel that runs,
-    `fused[k]` the nodes that it computes. `lives` are the values between, as the arena holds them.
+    `fused[k]` the nodes that it computes, `stages` the launches of each fusion. `lives` are the values between, as the
+    arena holds them.
     `held` are the bytes of values between, by fusion, in order: a notebook draws them above the tables.
     """
 
@@ -222,7 +223,7 @@ class Explanation(Drawn):
         nodes = [sorted((n for n in computed(c) if n.op), key=lambda n: n.number) for c in code]
         counts = [len(c.sources) or 1 for c in code]
         self.fused = [nodes[k] for k, count in enumerate(counts) for _ in range(count)]
-        self._starts = [0, *itertools.accumulate(counts)]
+        self.stages = [range(a, b) for a, b in itertools.pairwise([0, *itertools.accumulate(counts)])]
 
     @property
     def lives(self) -> list[Life]:
@@ -233,8 +234,8 @@ class Explanation(Drawn):
                 name, at = s.what.op.name if s.what.op else "leaf", self.memory.nodes[s.what]
             else:
                 name, at = s.what[1], self.memory.scratch[s.what]
-            found.append(Life(name, at.number, number(s.nbytes), self._starts[s.first],
-                              self._starts[s.last + 1] - 1, not isinstance(s.what, Node)))
+            found.append(Life(name, at.number, number(s.nbytes), self.stages[s.first].start,
+                              self.stages[s.last].stop - 1, not isinstance(s.what, Node)))
         return sorted(found, key=lambda life: (life.first, life.start))
 
     def kernel(self, k: int = 0) -> Listing:

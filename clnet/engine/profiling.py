@@ -15,7 +15,6 @@ from . import current
 if TYPE_CHECKING:
     from .compile.plan import Launch
     from .device.device import Device
-    from .device.roof import Peak
 
 
 class Span(NamedTuple):
@@ -33,13 +32,7 @@ class Span(NamedTuple):
         """[µs]"""
         return self.end - self.start
 
-    def share(self, peak: Peak) -> float:
-        """Of the roof: the time that the measured peak allows for its bytes and flops / the time taken."""
-        flops = self.launch.flops if self.launch is not None else 0.0
-        least = max(flops / peak.gflops, self.nbytes / peak.bandwidth(self.nbytes)) * 1e-3
-        return least / self.length if self.length else 0.0
-
-    def facts(self, peak: Peak | None = None) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What it computes, moves and reaches, as values for JSON."""
         found: dict[str, Any] = {"bytes": int(self.nbytes)}
         if self.launch is not None:
@@ -52,8 +45,6 @@ class Span(NamedTuple):
                 found["GFLOP/s"] = round(flops / self.length * 1e-3, 3)
         if self.length:
             found["GB/s"] = round(self.nbytes / self.length * 1e-3, 3)
-        if peak is not None and self.launch is not None:
-            found["share of roof"] = round(self.share(peak), 4)
         return found
 
 
@@ -112,11 +103,9 @@ class Profile(Shown, list[Any]):
         return [Span(name, queue, (start - first) * 1e-3, (end - first) * 1e-3, nbytes, launch)
                 for name, queue, start, end, nbytes, launch in found]
 
-    def trace(self, file: str | Path, peak: Peak | None = None) -> Path:
-        """Writes the spans in the Trace Event Format, for chrome://tracing and https://ui.perfetto.dev; with a
-        measured `peak` their shares of the roof, too.
-        """
-        return write_trace(file, self.spans, str(self.device), lambda span: span.facts(peak))
+    def trace(self, file: str | Path) -> Path:
+        """Writes the spans in the Trace Event Format, for chrome://tracing and https://ui.perfetto.dev."""
+        return write_trace(file, self.spans, str(self.device), Span.facts)
 
     def table(self) -> Table:
         kinds: dict[tuple[str, Any], list[float]] = {}

@@ -38,7 +38,7 @@ ROUNDS = 5
 @dataclass
 class Times:
     """What some runs took: `ms` of each launch of the plan, the median of the rounds (None: computed by the host), and
-    `spans` of the run whose length is the median.
+    `spans` of the shortest run.
     """
 
     ms: list[float | None]
@@ -108,17 +108,29 @@ class Replayed:
         times: list[float | None] = [None] * len(self.launches)
         for k, *ms in zip(launched, *([row[2] for row in one] for one in found), strict=True):
             times[k] = statistics.median(ms)
-        spans = sorted((one.spans for one in found), key=lambda spans: max((s.end for s in spans), default=0.0))
-        return Times(times, spans[len(spans) // 2])
+        return Times(times, min((one.spans for one in found), key=lambda spans: max((s.end for s in spans), default=0)))
+
+    def shares(self, times: Times) -> list[float | None]:
+        """Of the roof: the time that the device's measured peak allows for the bytes and flops of a fusion / that of
+        its launches, at the last of them. Above 1 where caches serve what is counted as memory, and where a kernel
+        makes fewer products than its formula (Winograd).
+        """
+        peak, found = roof.known(self.engine), list[float | None]([None] * len(self.launches))
+        for stages in self.stages.stages:
+            last = self.launches[stages[-1]]
+            ms = sum(times.ms[k] or 0.0 for k in stages)
+            least = max(last.flops / peak.gflops, last.nbytes / peak.bandwidth(last.nbytes)) * 1e-6
+            found[stages[-1]] = least / ms if ms else None
+        return found
 
     def trace(self, file: str | Path, times: Times) -> Path:
         """Writes the spans for chrome://tracing and Perfetto, with layers, bytes, flops and shares of the roof."""
-        numbers = {id(launch): k for k, launch in enumerate(self.launches)}
-        peak = roof.known(self.engine)
+        numbers, shares = {id(launch): k for k, launch in enumerate(self.launches)}, self.shares(times)
 
         def facts(span: Span) -> dict[str, Any]:
             k = numbers.get(id(span.launch), -1)
-            return ({"launch": k, "layers": self.layers[k]} if k >= 0 else {}) | span.facts(peak)
+            more = {"share of roof": round(share, 4)} if k >= 0 and (share := shares[k]) is not None else {}
+            return ({"launch": k, "layers": self.layers[k]} if k >= 0 else {}) | span.facts() | more
 
         return write_trace(file, times.spans, f"{self.name} on {self.engine.device}", facts)
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...engine.compile.node import View
-from ...engine.device import roof
 from ...picture import Picture
 from ...show import Table, duration, plural, size
 from .. import step_plots
@@ -18,7 +16,7 @@ from .rows import Part
 if TYPE_CHECKING:
     from ...engine.compile.plan import Launch
 
-HEADS = ("", "kernel", "layer", "computes", "nodes", "grid", "group", "moves", "time", "share", "of roof")
+HEADS = ("", "kernel", "layer", "computes", "grid", "moves", "time", "share", "of roof")
 
 
 class Row(NamedTuple):
@@ -47,11 +45,9 @@ class Graph(Explorer[Row]):
     def measure(self, rounds: int = ROUNDS) -> Times:
         """Times of some replays, which change no variable: the median of each launch, and when it ran."""
         self.times = times = self.step.measure(rounds)
-        peak, total = roof.known(self.step.engine), sum(ms or 0.0 for ms in times.ms) or 1.0
-        spans = {id(s.launch): s for s in times.spans}
-        self.rows = [Row(k, launch, ms, (ms or 0.0) / total,
-                         spans[id(launch)].share(peak) if id(launch) in spans else None)
-                     for k, (launch, ms) in enumerate(zip(self.step.launches, times.ms, strict=True))]
+        total = sum(ms or 0.0 for ms in times.ms) or 1.0
+        self.rows = [Row(k, launch, ms, (ms or 0.0) / total, share) for k, (launch, ms, share)
+                     in enumerate(zip(self.step.launches, times.ms, self.step.shares(times), strict=True))]
         self.title = self._title()
         return times
 
@@ -83,12 +79,10 @@ class Graph(Explorer[Row]):
         return self.step.layers[row.number]
 
     def _cells(self, row: Row) -> list[object]:
-        launch, nodes = row.launch, self.step.stages.fused[row.number]
-        computed = [n for n in nodes if not isinstance(n, View)]
+        launch = row.launch
         return [row.number, launch.name, _joined(self._layers(row)), ", ".join(dict.fromkeys(launch.ops)),
-                len(computed), _numbers(launch.grid), _numbers(launch.group or ()), size(launch.nbytes),
-                "" if row.ms is None else duration(row.ms * 1e-3), "" if row.share is None else f"{row.share:.1%}",
-                "" if row.roof is None else f"{row.roof:.0%}"]
+                _numbers(launch.grid), size(launch.nbytes), "" if row.ms is None else duration(row.ms * 1e-3),
+                "" if row.share is None else f"{row.share:.1%}", "" if row.roof is None else f"{row.roof:.0%}"]
 
     def _overview(self) -> Iterator[Part]:
         if self.times is not None:
@@ -100,7 +94,8 @@ class Graph(Explorer[Row]):
         launch, stages = row.launch, self.step.stages
         if launch.note:
             yield launch.note
-        facts = [("layers", ", ".join(self._layers(row))), ("reads", ", ".join(map(str, launch.reads))),
+        facts = [("layers", ", ".join(self._layers(row))), ("work-items", _numbers(launch.grid)),
+                 ("of a group", _numbers(launch.group or ())), ("reads", ", ".join(map(str, launch.reads))),
                  ("writes", ", ".join(map(str, launch.writes))), ("moves", size(launch.nbytes)),
                  ("flops", f"{launch.flops:,.0f}" if launch.flops else ""),
                  ("time", duration(row.ms * 1e-3) if row.ms is not None else "")]
@@ -109,7 +104,7 @@ class Graph(Explorer[Row]):
                  for n in stages.fused[row.number] if n.op]
         yield Table(("", "op", "value", "from"), nodes, align="llll", title="What it computes, in one pass")
         yield stages.kernel(row.number)
-        mine = {f"{op} {n.spec}" for n in stages.fused[row.number] if n.op for op in [n.op.name]}
+        mine = {f"{n.op.name} {n.spec}" for n in stages.fused[row.number] if n.op}
         if chosen := [c for c in stages.choices if c[0] in mine]:
             yield type(stages.choices)(dict(chosen).items(), stages.choices.device)
 

@@ -13,12 +13,13 @@ import pytest
 
 import clnet
 from clnet.engine import on
+from clnet.engine.device.roof import Peak
 from clnet.errors import ConfigError, DataError, NoDeviceError
 from clnet.layers import Activation, Dense
-from clnet.workbench import step_plots
+from clnet.workbench import replays, step_plots
 from clnet.workbench.explore import graph
 from clnet.workbench.explore.explorer import Panel
-from clnet.workbench.replays import replayed
+from clnet.workbench.replays import Times, replayed
 
 X, Y = np.random.default_rng(0).random((40, 6), np.float32), np.arange(40) % 3
 
@@ -43,6 +44,17 @@ def test_a_step_is_measured_and_changes_nothing(trainer: Any) -> None:
     assert [s.launch for s in launched] == step.launches, "in order, and of this plan"
     assert all(a.end <= b.start for a, b in itertools.pairwise(launched)), "a queue runs one at a time"
     assert {s.shape[0] for s in next(r for r in trainer.steps.train.replays.values()).specs if s.shape} >= {16}
+
+
+def test_shares_of_the_roof_are_of_whole_fusions(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes and flops are those of a fusion, and its stages share its time."""
+    monkeypatch.setattr(replays.roof, "known", lambda engine: Peak(1000.0, 10.0))
+    step = replayed(trainer)
+    stages, last = step.stages.stages[0], step.launches[step.stages.stages[0][-1]]
+    shares = step.shares(Times([2.0] * len(step.launches), []))
+    allowed = max(last.flops / 1000.0, last.nbytes / 10.0) * 1e-6
+    assert shares[stages[-1]] == pytest.approx(allowed / (2.0 * len(stages)))
+    assert [k for k, share in enumerate(shares) if share is not None] == [s[-1] for s in step.stages.stages]
 
 
 def test_launches_name_the_layers_whose_parameters_they_read(trainer: Any) -> None:
