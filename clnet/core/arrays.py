@@ -67,7 +67,8 @@ class Detachable(Protocol):
 class Loader(Protocol):
     """A loader of PyTorch, which makes batches of a data set."""
 
-    batch_size: int
+    batch_size: int | None  # None where it has a sampler of batches, or gives samples
+    batch_sampler: object
     dataset: object
 
 

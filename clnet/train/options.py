@@ -16,8 +16,9 @@ from ..losses.base import Loss
 from ..names import ending, nearest
 from ..optimizers.base import Optimizer
 from ..optimizers.closure import ClosureOptimizer
-from .samples import Samples, as_dataset, from_arrays
+from .samples import Samples, from_arrays
 from .sequences import Sequences
+from .stream import as_samples
 
 
 # --- by name or as a class
@@ -87,7 +88,7 @@ def apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, 
 def joined(data: object, y: object) -> Samples:
     """The data set of x and y, or of data that has both. Raises DataError."""
     if y is None:
-        return as_dataset(data)
+        return as_samples(data)
     if isinstance(data, Samples):
         raise DataError(
             f"data: expected a {type(data).__name__} alone, which has its targets, or x and y; "
@@ -105,7 +106,7 @@ def held_out(data: Samples, validation: object, seed: int) -> tuple[Samples, Sam
         train, held = data.split(validation, seed)  # type: ignore[arg-type]
         return train, held
     try:
-        return data, as_dataset(validation).prepared_by(data.preparation)
+        return data, as_samples(validation).prepared_by(data.preparation)
     except DataError as error:
         raise DataError(f"validation: {error}") from None
 

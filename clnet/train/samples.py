@@ -273,13 +273,6 @@ class Dataset(Samples):
         return f"sample {row if samples is None else int(samples[row])}"
 
 
-def samples_of(x: object, preparation: Preparation | None) -> Samples:
-    """What `predict` takes: samples, arrays, or raw data as the preparation takes it. Raises DataError."""
-    if isinstance(x, Samples):
-        return x.prepared_by(preparation)
-    return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, target=False)
-
-
 def unlabelled(x: object) -> Dataset:
     """Inputs alone, as `predict` takes them. Raises DataError."""
     inputs = tuple(unread(a, "predict") for a in parts(x))

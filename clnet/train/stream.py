@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..core import arguments
-from ..core.arrays import as_array
+from ..core.arrays import Loader, as_array
 from ..core.spec import Spec, dtype_name
 from ..errors import DataError
 from .ahead import ahead
 from .batches import SIZE, Batches
 from .lazy import Array
-from .samples import Batch, Dataset, Index, Samples, Trial, parts, single
+from .preparing import Preparation
+from .samples import Batch, Dataset, Index, Samples, Trial, as_dataset, parts, single, unlabelled
 
 HEAD = 64  # samples that are looked at before anything runs
 
@@ -29,7 +30,8 @@ class Stream(Samples):
     length          samples of an epoch: needed where the iterator never ends; None: all there are
     shuffle_buffer  as many samples wait, of which the next is drawn by `fit`'s seed and the epoch; 0: as they come
     batched         whether it gives batches, as a loader does: they are taken apart and cut anew
-    Batches are of 64 samples, where `batch_size` does not say it. A thread reads two ahead; it is gone at the end,
+    size            samples of a batch, where `batch_size` does not say it
+    A thread reads two ahead; it is gone at the end,
     after an exception and after Ctrl-C. Shapes, dtypes and targets are tried with the first samples; samples of
     another shape raise DataError when they come.
     """
@@ -37,7 +39,7 @@ class Stream(Samples):
     counted = False
 
     def __init__(self, make_iterator: Callable[[], Iterable[Any]] | Iterable[Any], *, length: int | None = None,
-                 shuffle_buffer: int = 0, batched: bool = False, classes: tuple[str, ...] = (),
+                 shuffle_buffer: int = 0, batched: bool = False, size: int = SIZE, classes: tuple[str, ...] = (),
                  title: str = "stream") -> None:
         if isinstance(make_iterator, Iterator):
             raise DataError(f"{title}: expected a function that makes an iterator, for each epoch needs a new "
@@ -48,6 +50,7 @@ class Stream(Samples):
         self.make, self.title, self.batched, self.classes = make_iterator, title, batched, tuple(classes)
         self.length = None if length is None else arguments.integer(title, "length", length, 1, DataError)
         self.shuffle_buffer = arguments.integer(title, "shuffle_buffer", shuffle_buffer, 0, DataError)
+        self.size = arguments.integer(title, "size", size, 1, DataError)
         self.seen = 0  # samples of the longest pass
         head = list(itertools.islice(self._samples(), HEAD))
         if not head:
@@ -170,7 +173,7 @@ class StreamBatches(Batches):
 
     def __init__(self, data: Stream, size: int | None, shuffle: bool, seed: int = 0, drop_last: bool = False) -> None:
         self.data, self.shuffle, self.seed = data, shuffle, int(seed)
-        self.count = arguments.integer("Batches", "size", SIZE if size is None else size, 1, DataError)
+        self.count = arguments.integer("Batches", "size", data.size if size is None else size, 1, DataError)
         self.size = self.count
         self.tokens, self.bucket, self.drop_last = None, True, bool(drop_last)
 
@@ -195,6 +198,26 @@ class StreamBatches(Batches):
         draws = np.random.Generator(np.random.Philox(key=[self.seed & (2**64 - 1), epoch])) if self.shuffle else None
         found = self.data.batches(self.count, draws, self.drop_last)
         return ahead(itertools.islice(found, start, None))
+
+
+def as_samples(data: object) -> Samples:
+    """Samples; a pair (x, y) of arrays made a Dataset; a loader of PyTorch, or what is like one, made a Stream.
+    Raises DataError.
+    """
+    if not isinstance(data, Loader) or not isinstance(data, Iterable):
+        return as_dataset(data)
+    batched = data.batch_size is not None or data.batch_sampler is not None
+    return Stream(data, batched=batched, size=data.batch_size or SIZE, title=type(data).__name__)
+
+
+def samples_of(x: object, preparation: Preparation | None) -> Samples:
+    """What `predict` takes: samples, a loader of them, arrays, or raw data as the preparation takes it.
+    Raises DataError.
+    """
+    x = as_samples(x) if isinstance(x, Loader) else x
+    if isinstance(x, Samples):
+        return x.prepared_by(preparation)
+    return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, target=False)
 
 
 def batches_of(data: Samples, size: int | None, shuffle: bool = True, seed: int = 0, tokens: int | None = None,

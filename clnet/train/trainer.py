@@ -35,11 +35,11 @@ from .loop import Loop
 from .metrics import bound, resolve
 from .options import apart, held_out, joined, loss_of, optimizer_of, options, pieces_of
 from .preparing import Preparation, beside
-from .samples import Samples, samples_of
+from .samples import Samples
 from .scaling import LossScale
 from .sequences import Sequences
 from .step import Steps
-from .stream import batches_of
+from .stream import batches_of, samples_of
 from .taken import attach
 from .weighing import Weighing, weighing_of
 

@@ -6,7 +6,9 @@ import gzip
 import io
 import struct
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +22,9 @@ from clnet.errors import DataError
 from clnet.layers import Layer
 from clnet.train import Batches, Dataset, data
 from clnet.train.batches import even
+from clnet.train.options import held_out, joined
 from clnet.train.samples import as_dataset
+from clnet.train.stream import Stream, batches_of, samples_of
 from clnet.workbench.evidence.registry import load_all
 
 
@@ -212,7 +216,36 @@ class TensorDataset:
 
 
 class DataLoader:
-    dataset, batch_size = TensorDataset(), 32
+    """Batches of tensors, gone through again and again, as PyTorch's gives them."""
+
+    dataset, batch_sampler = TensorDataset(), None
+
+    def __init__(self, batch_size: int | None = 32) -> None:
+        self.batch_size = batch_size
+        self.x, self.y = np.arange(300, dtype=np.float32).reshape(100, 3), np.arange(100) % 4
+
+    def __len__(self) -> int:
+        return 100 if self.batch_size is None else -(-100 // self.batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.batch_size is None:
+            yield from zip(self.x, self.y, strict=True)
+            return
+        for k in range(0, 100, self.batch_size):
+            yield Tensor(self.x[k : k + self.batch_size]), Tensor(self.y[k : k + self.batch_size], "torch.int64")
+
+
+@pytest.mark.parametrize("size", [32, None])
+def test_a_loader_is_a_stream_in_its_batches(size: int | None) -> None:
+    loader = DataLoader(size)
+    for found in (joined(loader, None), held_out(joined(loader, None), loader, 0)[1]):
+        assert isinstance(found, Stream)
+        batches = list(batches_of(found, None, shuffle=False).epoch())
+        assert [len(y) for _, y in batches] == ([32, 32, 32, 4] if size else [64, 36])
+        assert np.array_equal(np.concatenate([x[0] for x, _ in batches]), loader.x)
+        assert np.array_equal(np.concatenate([y for _, y in batches]), loader.y)
+    assert len(list(batches_of(found, 50, shuffle=False).epoch())) == 2
+    assert isinstance(samples_of(loader, None), Stream)
 
 
 def test_tensors_of_other_libraries() -> None:
