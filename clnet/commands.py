@@ -76,14 +76,14 @@ def _doctor(args: Namespace) -> int:
 def _train(args: Namespace) -> int:
     from .workbench import train_command
 
-    train_command.check(args.save, args.plot)
+    train_command.check(args.save, args.plot, args.trace)
     settings = {"epochs": args.epochs, "lr": args.lr, "batch_size": args.batch_size, "seed": args.seed,
                 "precision": args.precision}
     asked = _own(args, {n: v for n, v in settings.items() if v is not None})
     _use(args.device)
     if asked is not None:
-        return train_command.own(asked, args.save, args.plot, args.json)
-    return train_command.main(args.model or MODELS[0], args.save, args.plot, settings, args.json)
+        return train_command.own(asked, args.save, args.plot, args.json, args.trace)
+    return train_command.main(args.model or MODELS[0], args.save, args.plot, settings, args.json, args.trace)
 
 
 def _own(args: Namespace, settings: dict[str, Any]) -> Any:
@@ -258,6 +258,8 @@ COMMANDS = (
         option("--save", type=Path, metavar="FILE",
                help="write the model there, also when interrupted; `clnet.load` reads it"),
         option("--plot", type=Path, metavar="FILE", help="draw loss and accuracy by epoch there (.png, .svg, .pdf)"),
+        option("--trace", type=Path, metavar="FILE.json",
+               help="write there when each launch of a step runs, for chrome://tracing and Perfetto"),
         json_option("the history, a row an epoch,"),
         DEVICE,
     ), f"One's own data: `clnet train houses.csv --target price`, `clnet train model.json --data houses.csv --target "

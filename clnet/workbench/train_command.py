@@ -8,34 +8,45 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..engine import current
+from ..errors import ConfigError, NoDeviceError
 from ..model.files import check_name
 from ..show import count, duration, plural
 from ..train.callbacks import Callback
 from ..train.examples import Result, train_digits
 from ..train.history import History
 from . import terminal, train_own
+from .replays import replayed
 
 PLOTS = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 
 
 class Saving(Callback):
-    """Writes the model when training ends, also by Ctrl-C or an error, if a step was made; the history as JSON."""
+    """Writes the model when training ends, also by Ctrl-C or an error, if a step was made; the history as JSON; the
+    timeline of a step, if Ctrl-C did not end it.
+    """
 
-    def __init__(self, path: Path | None, json_file: Path | None = None) -> None:
-        self.path, self.json_file = path, json_file
+    def __init__(self, path: Path | None, json_file: Path | None = None, trace: Path | None = None) -> None:
+        if trace is not None and not current().compiles:
+            raise NoDeviceError(f"train: expected an OpenCL device with --trace; got {current().device}, which "
+                                "launches nothing; leave out --trace, or --device.")
+        self.path, self.json_file, self.trace = path, json_file, trace
 
     def on_train_end(self, trainer: Any) -> None:
         if self.path is not None and trainer.optimizer.t:
             trainer.save(self.path)
         if self.json_file is not None:
             terminal.save_json(trainer.history.rows, self.json_file)
+        if self.trace is not None and trainer.optimizer.t and not trainer.history.interrupted:
+            step = replayed(trainer)
+            written = step.trace(self.trace, step.measure())
+            print(f"trace: {written.absolute()}, for chrome://tracing and https://ui.perfetto.dev", file=sys.stderr)
 
 
-def check(save: Path | None, plot: Path | None) -> None:
+def check(save: Path | None, plot: Path | None, trace: Path | None = None) -> None:
     """ConfigError, CheckpointError where a file could not be written: better before training than after."""
-    for option, path in (("--save", save), ("--plot", plot)):
+    for option, path in (("--save", save), ("--plot", plot), ("--trace", trace)):
         if path is not None and not path.absolute().parent.is_dir():
             raise ConfigError(
                 f"train: expected a folder that is there for {option}; got {path.absolute().parent}; make it first.")
@@ -46,10 +57,10 @@ def check(save: Path | None, plot: Path | None) -> None:
 
 
 def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, Any],
-         json_file: Path | None = None) -> int:
+         json_file: Path | None = None, trace: Path | None = None) -> int:
     """Trains with the settings that are not None; says what was reached. Exit status; 130 where Ctrl-C ended it."""
     given = {k: v for k, v in settings.items() if v is not None}
-    r = train_digits(model, verbose=True, callbacks=[Saving(save, json_file)], **given)
+    r = train_digits(model, verbose=True, callbacks=[Saving(save, json_file, trace)], **given)
     terminal.say(sentence(r, given.get("precision")))
     if save is not None:
         print(f"saved: {save.absolute()} (`clnet.load` reads it)" if r.history.steps
@@ -61,9 +72,10 @@ def main(model: str, save: Path | None, plot: Path | None, settings: dict[str, A
     return INTERRUPTED if r.history.interrupted else 0
 
 
-def own(asked: train_own.Asked, save: Path | None, plot: Path | None, json_file: Path | None = None) -> int:
+def own(asked: train_own.Asked, save: Path | None, plot: Path | None, json_file: Path | None = None,
+        trace: Path | None = None) -> int:
     """Trains on data of one's own; says what was inferred and reached. Exit status."""
-    return train_own.main(asked, save, [Saving(save, json_file)], drawn, plot)
+    return train_own.main(asked, save, [Saving(save, json_file, trace)], drawn, plot)
 
 
 def sentence(r: Result, precision: str | None = None) -> str:

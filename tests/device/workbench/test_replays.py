@@ -20,6 +20,7 @@ from clnet.workbench import replays, step_plots
 from clnet.workbench.explore import graph
 from clnet.workbench.explore.explorer import Panel
 from clnet.workbench.replays import Times, replayed
+from clnet.workbench.train_command import Saving
 
 X, Y = np.random.default_rng(0).random((40, 6), np.float32), np.arange(40) % 3
 
@@ -90,6 +91,15 @@ def test_the_explorer_measures_draws_and_writes(trainer: Any, tmp_path: Path) ->
     assert [e["args"]["launch"] for e in kernels] == list(range(len(found.rows)))
     assert "layers.0" in kernels[0]["args"]["layers"] and kernels[0]["args"]["share of roof"] > 0
     assert "ms" in repr(found) or "µs" in repr(found)
+
+
+def test_training_leaves_a_trace(quick: Any, tmp_path: Path) -> None:
+    with on(quick):
+        made = clnet.Trainer(Dense(6, 3), "cross_entropy", "adam")
+        made.fit(X, Y, epochs=1, batch_size=16, verbose=False, callbacks=[Saving(None, trace=tmp_path / "step.json")])
+        launches = graph(made).rows
+    events = json.loads((tmp_path / "step.json").read_text())["traceEvents"]
+    assert [e["name"] for e in events if e.get("cat") == "kernel"] == [row.launch.name for row in launches]
 
 
 def test_models_functions_and_tensors_are_steps_too(quick: Any) -> None:

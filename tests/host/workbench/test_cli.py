@@ -48,6 +48,7 @@ def test_devices_lists_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
         (("train", "digits", "--seed", "-1"), "expected a whole number, at least 0; got -1"),
         (("train", "--save", "no/such/folder/m.safetensors"), "expected a folder that is there for --save"),
         (("train", "--plot", "curve.xyz"), "ending in .png, .svg, .pdf for --plot; got 'curve.xyz'"),
+        (("train", "--device", "numpy", "--trace", "step.json"), "expected an OpenCL device with --trace; got numpy"),
         (("train", "--device", "nunpy"), "did you mean 'numpy'?"),
         (("lab", "--port", "70000"), "expected a whole number, 0 to 65535; got 70000"),
         (("bench", "--suite", "op"), "got 'op'; did you mean 'ops'?"),
