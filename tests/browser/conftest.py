@@ -23,6 +23,7 @@ import nbformat
 import pytest
 
 from clnet.workbench import lab as command
+from clnet.workbench import notebooks
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "browser"
@@ -47,6 +48,22 @@ OPENED = """async (path) => {
     while (app.shell.currentWidget !== panel) await new Promise(r => setTimeout(r, 50));
     app.shell.collapseLeft();
 }"""
+RUN = """async (k) => {
+    const app = window.jupyterapp;
+    app.shell.currentWidget.content.activeCellIndex = k;
+    await app.commands.execute('notebook:run-cell');
+}"""
+SHUTDOWN = "async () => { await window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown() }"
+# What reaches over the right edge of an output, other than in a box of its own that scrolls.
+WIDER = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(output => {
+    const edge = output.getBoundingClientRect().left + output.clientWidth + 1;
+    const scrolls = e => ['auto', 'scroll', 'hidden'].includes(getComputedStyle(e).overflowX);
+    const inBox = e => { while ((e = e.parentElement) !== output) if (scrolls(e)) return true; return false; };
+    return [...output.querySelectorAll('*')]
+        .filter(e => !e.closest('svg, select, pre') && e.getBoundingClientRect().right > edge && !inBox(e))
+        .map(e => `${e.tagName}.${e.className}: ${e.getBoundingClientRect().right - edge} too far`);
+})"""
+TALL = "() => document.querySelector('.jp-WindowedPanel-outer').scrollHeight + 150"
 
 
 class Lab:
@@ -117,10 +134,36 @@ class Notebook:
     def ended(self) -> None:
         self.page.evaluate("async () => { await window.ran }")
 
+    def run(self, cell: int) -> None:
+        """Runs a cell, and waits for its end."""
+        self.page.evaluate(RUN, cell)
+
+    def cell(self, number: int) -> Any:
+        """Where a cell and its outputs are."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
+
+    def look(self, name: str, width: int = 1280, at: Any = None, whole: bool = False) -> None:
+        """Makes the window this wide and keeps a picture, from `at` on or of the whole notebook; nothing may reach over
+        its place.
+        """
+        self.page.set_viewport_size({"width": width, "height": 900})
+        if whole:
+            self.page.wait_for_timeout(500)  # for what is drawn anew
+            self.page.set_viewport_size({"width": width, "height": min(self.page.evaluate(TALL), 16_000)})
+        self.page.wait_for_timeout(500)
+        if at is not None:
+            at.evaluate("e => e.scrollIntoView({block: 'start'})")
+        self.picture(f"{name}-{width}")
+        assert self.page.evaluate(WIDER) == []
+
     def save(self) -> Any:
         """Saves it; the file as it is then."""
         self.page.evaluate("async () => { await window.jupyterapp.commands.execute('docmanager:save') }")
         return nbformat.read(self.path, as_version=4)
+
+    def close(self) -> None:
+        """Ends the kernel."""
+        self.page.evaluate(SHUTDOWN)
 
     def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
@@ -151,15 +194,32 @@ def lab(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     found.close()
 
 
+def made(sources: str) -> Any:
+    """A notebook of these cells, which lines "# cell" part."""
+    cells = [nbformat.v4.new_code_cell(text.strip()) for text in sources.split("# cell\n")]
+    return nbformat.v4.new_notebook(cells=cells, metadata=notebooks.KERNEL)
+
+
+@pytest.fixture
+def pictures() -> Path:
+    """Where pictures are kept."""
+    return PICTURES
+
+
 @pytest.fixture
 def opened(chromium: Any, lab: Lab) -> Iterator[Callable[[str, Any], Notebook]]:
-    """opened(name, notebook) puts a notebook into the folder and opens it, 1280 pixels wide."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    """opened(name, notebook or the text of its cells) puts a notebook into the folder and opens it, 1280 pixels wide;
+    its kernel ends with the test.
+    """
+    context, books = chromium.new_context(viewport={"width": 1280, "height": 900}), list[Notebook]()
 
     def of(name: str, notebook: Any) -> Notebook:
         path = lab.folder / f"{name}.ipynb"
-        nbformat.write(notebook, path)
-        return Notebook(lab, context.new_page(), path)
+        nbformat.write(made(notebook) if isinstance(notebook, str) else notebook, path)
+        books.append(Notebook(lab, context.new_page(), path))
+        return books[-1]
 
     yield of
+    for book in books:
+        book.close()
     context.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import nbformat
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -29,14 +28,6 @@ print("why:", history.stopped, history.interrupted, len(history.steps) > 50)
 """
 BAR = "() => parseFloat(document.querySelector('.clnet-bar .progress-bar').style.width)"
 CURVE = "() => document.querySelector('.clnet-curves svg').outerHTML"
-WIDER = """() => [...document.querySelectorAll('.jp-OutputArea-output, .clnet-curves, .clnet-text')]
-    .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className)"""
-
-
-def notebook() -> Any:
-    cells = [nbformat.v4.new_code_cell(text.strip()) for text in CELLS.split("# cell")]
-    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3",
-                                                                          "language": "python"}})
 
 
 def changes(page: Any, what: str) -> None:
@@ -46,15 +37,14 @@ def changes(page: Any, what: str) -> None:
 
 
 def test_it_moves_and_its_buttons_act(opened: Callable[[str, Any], Any]) -> None:
-    book = opened("live", notebook())
+    book = opened("live", CELLS)
     page = book.page
     book.run_all()
     page.wait_for_selector(".clnet-curves svg", state="attached")
     changes(page, CURVE)
     changes(page, CURVE)
     changes(page, BAR)
-    book.picture("live-1280")
-    assert page.evaluate(WIDER) == []
+    book.look("live")
     page.wait_for_function("() => document.querySelector('.clnet-text').innerText.includes('val_accuracy')")
     text = page.locator(".clnet-text").inner_text()
     missing = [word for word in ("epoch ", "loss ", "samples/s", "left", "learning rate 0.001") if word not in text]
@@ -64,10 +54,7 @@ def test_it_moves_and_its_buttons_act(opened: Callable[[str, Any], Any]) -> None
     page.wait_for_function("() => document.querySelector('.clnet-text').innerText.includes('saved sequential-step')")
     page.locator(".clnet-pause").click()
     page.get_by_role("button", name="Resume").wait_for()
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(700)
-    book.picture("live-390-paused")
-    assert page.evaluate(WIDER) == []
+    book.look("live-paused", 390)
     at = page.evaluate(BAR)
     page.wait_for_timeout(700)
     assert page.evaluate(BAR) == at, "it goes on while paused"
@@ -78,7 +65,7 @@ def test_it_moves_and_its_buttons_act(opened: Callable[[str, Any], Any]) -> None
     book.ended()
     page.get_by_text("left: 0 0").wait_for()
     page.get_by_text("why: Stop was pressed").wait_for()
-    book.picture("live-1280-ended")
+    book.look("live-ended")
     assert book.problems() == []
     assert len(list(book.path.parent.glob("sequential-step*.safetensors"))) == 1
 

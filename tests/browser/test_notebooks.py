@@ -22,11 +22,9 @@ def test_runs_in_the_browser(path: Path, opened: Callable[[str, Any], Any]) -> N
     book = opened(path.stem, bare)
     book.run_all()
     book.ended()
-    book.picture(f"{path.stem}-1280")
     assert book.problems() == []
     ran = [cell for cell in book.save().cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in ran] == list(range(1, len(ran) + 1))
     assert not [o.evalue for cell in ran for o in cell.outputs if o.output_type == "error"]
-    book.page.set_viewport_size({"width": 390, "height": 844})
-    book.page.wait_for_timeout(500)
-    book.picture(f"{path.stem}-390")
+    for width in (1280, 390):
+        book.look(path.stem, width, whole=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...engine.protocol import Engine
 
 UNKNOWN = "not measured here"
+NO_SHAPES = "... -> ..."  # of layers that say nothing of them
 KERNELS = 3  # kernels of an example that a page shows
 
 
@@ -126,7 +127,8 @@ def _subject(row: Row) -> Subject:
 def _declared(subject: Subject) -> Iterator[Part]:
     """What a declaration says."""
     known: dict[str, Any] = facts(subject)
-    said = [("formula", known["formula"]), ("signature", known["signature"]), ("paper", known["paper"])]
+    shapes = known["signature"] if known["signature"] != NO_SHAPES else ""
+    said = [("formula", known["formula"]), ("shapes", shapes), ("paper", known["paper"])]
     yield Table(("", subject.name), [(name, text) for name, text in said if text], align="ll")
     if fields := known["fields"]:
         yield Table(("argument", "default", "meaning"),
