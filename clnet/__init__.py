@@ -5,13 +5,16 @@ Names beyond the core load on first use, so that `import clnet` costs nothing th
 
 from __future__ import annotations
 
-from . import engine, ops
-from .core.autodiff import gradients
-from .core.precision import autocast, precision, set_precision
-from .core.recording import eager
-from .core.state import Generator, Parameter, Variable
-from .core.tensor import Tensor, realize, tensor
-from .names import offer
+from .collector import paused
+
+with paused():
+    from . import engine, ops
+    from .core.autodiff import gradients
+    from .core.precision import autocast, precision, set_precision
+    from .core.recording import eager
+    from .core.state import Generator, Parameter, Variable
+    from .core.tensor import Tensor, realize, tensor
+    from .names import offer
 
 __version__ = "0.1.0"
 

@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import errors
+from .collector import paused
 from .errors import UnknownNameError, UseError
 from .habits import ALIKE, ARGUMENTS, CALLED, FIELDS, UNSET
 
@@ -112,13 +113,18 @@ def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str
 
     def found(name: str) -> Any:
         if name not in where:
-            return importlib.import_module(paths[name]) if name in paths else missing(name)
-        own[name] = getattr(importlib.import_module(where[name]), name)
+            return _imported(paths[name]) if name in paths else missing(name)
+        own[name] = getattr(_imported(where[name]), name)
         return own[name]
 
     public = sorted({*where, *whole.split()})
     own["__getattr__"], own["__dir__"] = found, lambda: own["__all__"]
     return public
+
+
+def _imported(module: str) -> ModuleType:
+    with paused():
+        return importlib.import_module(module)
 
 
 def _is_import(frame: Any) -> bool:

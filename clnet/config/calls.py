@@ -7,31 +7,16 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pydantic
-from pydantic.fields import FieldInfo
 
 from ..errors import ClnetError, ConfigError
 from ..names import ending_of_argument
+from .declared import argument, extra
 
-
-def extra(f: dataclasses.Field[Any]) -> dict[str, Any]:
-    """What the declaration of a field says besides type, default and bounds: "required", "bound", "options"."""
-    return getattr(f.default, "json_schema_extra", None) or {}
-
-
-def argument(f: dataclasses.Field[Any]) -> str:
-    """What the constructor and JSON call a field: its alias, where another attribute has that name."""
-    return getattr(f.default, "alias", None) or f.name
-
-
-def default_of(f: dataclasses.Field[Any]) -> Any:
-    """The default of a dataclass field, whatever it is wrapped in."""
-    if isinstance(f.default, FieldInfo):
-        return f.default.default
-    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+if TYPE_CHECKING:
+    import pydantic
 
 
 def frozen(value: object) -> Any:

@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 from ..documented import behind, example
-from .calls import argument, default_of, extra
+from .declared import argument, by_place, default_of, extra
 from .families import family_of
 
 WIDTH = 100  # columns
@@ -24,8 +24,7 @@ class Described:
         self.text = text or ""
 
     def __get__(self, instance: object, cls: type) -> str:
-        fields = sorted(dataclasses.fields(cls), key=lambda f: f.kw_only is True)  # type: ignore[arg-type]
-        rows = [(argument(f), _about(f)) for f in fields]
+        rows = [(argument(f), _about(f)) for f in by_place(cls)]
         family = family_of(cls)
         found = example(family.__name__.lower(), cls.__name__) if family and _is_own(cls, family) else ""
         return behind(_with_arguments(self.text, rows), found)
@@ -49,8 +48,8 @@ def _with_arguments(text: str, rows: list[tuple[str, str]]) -> str:
 def _about(f: dataclasses.Field[Any]) -> str:
     """`size of the last axis of the output (> 0, required)`"""
     info, more = f.default, extra(f)
-    facts = [f"{sign} {value}" for m in getattr(info, "metadata", ()) for name, sign in SIGNS.items()
-             if (value := getattr(m, name, None)) is not None]
+    bounds = getattr(info, "bounds", {})
+    facts = [f"{sign} {bounds[name]}" for name, sign in SIGNS.items() if name in bounds]
     if options := more.get("options"):
         facts.append(f"one of {', '.join(map(repr, options))}")
     facts.append("required" if more.get("required") else "left out: the first call binds it" if more.get("bound")

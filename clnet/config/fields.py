@@ -10,31 +10,39 @@ import json
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import pydantic
-from pydantic.dataclasses import dataclass as checked
+import sys
+from typing import Any, ClassVar
 
 from ..core.state import changed
-from ..errors import ConfigError
+from ..errors import ClnetError, ConfigError
 from ..names import ending
 from ..names import guide as _guide
-from .calls import argument, check_call, default_of, extra, frozen, missing, sentence
+from .calls import check_call, frozen, missing
+from .checks import Checks
+from .declared import Declared, Signature, argument, default_of, extra
 from .described import Described
 from .families import FAMILIES, Registry, family_of, find
 from .schema import of_class
 
-CONFIG = pydantic.ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=False, strict=True,
-                             allow_inf_nan=False)
 LIMIT = 1 << 20  # characters; a longer JSON text is not a configuration
 DEPTH = 64  # levels; Python's stack ends at a few hundred
 
 
-def field(default: object = dataclasses.MISSING, *, doc: str, **bounds: Any) -> Any:
-    """A field with its documentation and pydantic's bounds (gt, ge, lt, le, min_length ...). No default: required."""
-    if default is dataclasses.MISSING:
-        return pydantic.Field(default=None, description=doc, json_schema_extra={"required": True}, **bounds)
-    return pydantic.Field(default=default, description=doc, **bounds)
+def field(default: object = dataclasses.MISSING, *, doc: str, kw_only: bool = False, alias: str | None = None,
+          **bounds: Any) -> Any:
+    """A field with its documentation and pydantic's bounds (gt, ge, lt, le, min_length ...). No default: required.
+
+    kw_only   it is given by name alone
+    alias     what the constructor and JSON call it, where another attribute has that name
+    """
+    required = default is dataclasses.MISSING
+    return _declared(None if required else default, doc, {"required": True} if required else {}, kw_only, alias,
+                     **bounds)
+
+
+def _declared(default: object, doc: str, more: dict[str, Any], kw_only: bool = False, alias: str | None = None,
+              **bounds: Any) -> Any:
+    return dataclasses.field(default=Declared(default, doc, more, alias, **bounds), kw_only=kw_only)
 
 
 def positive(default: object = dataclasses.MISSING, *, doc: str) -> Any:
@@ -50,12 +58,12 @@ def fraction(default: object = dataclasses.MISSING, *, doc: str) -> Any:
 def bound(*, doc: str) -> Any:
     """A size in the input side of the signature: may be left out, then the first call or `model.build(shape)` binds it.
     """
-    return pydantic.Field(default=None, description=doc, gt=0, json_schema_extra={"bound": True})
+    return _declared(None, doc, {"bound": True}, gt=0)
 
 
-def choice(default: object, options: tuple[Any, ...], *, doc: str) -> Any:
+def choice(default: object, options: tuple[Any, ...], *, doc: str, kw_only: bool = False) -> Any:
     """A field that must be one of `options`."""
-    return pydantic.Field(default=default, description=doc, json_schema_extra={"options": list(options)})
+    return _declared(default, doc, {"options": list(options)}, kw_only)
 
 
 class Configured:
@@ -67,10 +75,30 @@ class Configured:
     aliases: ClassVar[tuple[str, ...]] = ()
     _attributes: ClassVar[dict[str, str]] = {}  # argument of the constructor: attribute that keeps it
     recorded: ClassVar[bool] = True  # whether fields are part of what is recorded; else they are asked at every step
+    _checks: ClassVar[Checks]
+    __signature__: ClassVar[Signature] = Signature()
 
-    if TYPE_CHECKING:  # the constructor is made from the fields
+    def __init__(self, *fields: Any, **named: Any) -> None:
+        """Takes the fields. Raises ConfigError."""
+        cls = type(self)
+        try:
+            check_call(cls, fields, named)
+            vars(self).update(self._checks.constructed(tuple(map(frozen, fields)),
+                                                       {k: frozen(v) for k, v in named.items()}))
+            self.__post_init__()
+        except ClnetError:
+            raise
+        except (ValueError, AssertionError) as error:  # of a class of somebody's own
+            raise ConfigError(f"{cls.__name__}: {error}") from error
+        except RecursionError:
+            raise ConfigError(f"{cls.__name__}: expected values nested at most {DEPTH} deep.") from None
+        vars(self)["_checked"] = True
 
-        def __init__(self, *fields: Any, **named: Any) -> None: ...
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core.core_schema import is_instance_schema
+
+        return is_instance_schema(cls)
 
     def __init_subclass__(cls, abstract: bool = False, **kw: Any) -> None:
         """`abstract`: a base for others, which no name finds; so is a class whose name begins with _."""
@@ -86,23 +114,13 @@ class Configured:
                 f"{cls.__name__}: expected a class without __init__, which its fields make; "
                 "got one; write `size: int = positive(doc=...)` for each argument, "
                 f"and what the constructor did in {'setup(self, new)' if 'setup' in dir(cls) else 'validate(self)'}.")
-        checked(config=CONFIG, eq=False, repr=False)(cls)  # type: ignore[call-overload]
+        dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+        for f in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if isinstance(f.default, Declared):
+                setattr(cls, f.name, f.default.default)
         cls.__doc__ = Described(cls.__doc__)  # type: ignore[assignment]
         cls._attributes = {argument(f): f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        build = cls.__init__
-
-        def init(self: Configured, *args: Any, **kwargs: Any) -> None:
-            try:
-                check_call(type(self), args, kwargs)
-                build(self, *map(frozen, args), **{k: frozen(v) for k, v in kwargs.items()})
-            except pydantic.ValidationError as error:
-                raise ConfigError(sentence(type(self), error)) from None
-            except RecursionError:
-                raise ConfigError(f"{type(self).__name__}: expected values nested at most {DEPTH} deep.") from None
-            vars(self)["_checked"] = True
-
-        init.__doc__, init.__wrapped__ = build.__doc__, build  # type: ignore[attr-defined]
-        cls.__init__ = init  # type: ignore[method-assign]
+        cls._checks = Checks(cls, Configured, _locals(cls))
         if Configured not in cls.__bases__ and not abstract and not cls.__name__.startswith("_"):
             cls.registry[cls.__name__] = cls
 
@@ -121,13 +139,10 @@ class Configured:
         """Another value for a field, checked as the constructor checks it.
         ConfigError where the old one is already built in.
         """
-        who, value, fields, trial = type(self).__name__, frozen(value), copy.copy(self), copy.copy(self)
-        try:
-            type(self).__pydantic_validator__.validate_assignment(fields, name, value)  # type: ignore[attr-defined]
-        except pydantic.ValidationError as error:
-            raise ConfigError(sentence(type(self), error)) from None
+        who, trial = type(self).__name__, copy.copy(self)
+        value = self._checks.assigned({f: getattr(self, f) for f in self._attributes.values()}, name, frozen(value))
         vars(trial).pop("_checked")
-        setattr(trial, name, getattr(fields, name))
+        setattr(trial, name, value)
         trial.check_fields()
         if self.fixed(name):
             raise ConfigError(
@@ -222,6 +237,14 @@ class Configured:
     def schema(cls) -> dict[str, Any]:
         """JSON schema of the fields."""
         return of_class(cls)
+
+
+def _locals(cls: type) -> dict[str, Any]:
+    """The names of the function in which a class is written, by which its fields' types may go."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name == "__init_subclass__":
+        frame = frame.f_back
+    return dict(frame.f_locals) if "<locals>" in cls.__qualname__ else {}
 
 
 def _plain(value: object) -> Any:

@@ -5,38 +5,40 @@ before they send a model.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import pydantic
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, PydanticOmit
-
 from ..show import opening
-from .calls import argument, default_of, extra
+from .declared import argument, default_of, extra
 from .families import family_of
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic.json_schema import GenerateJsonSchema
+
     from .fields import Configured
 
 FAMILY = "clnet family"  # for {"$ref": "#/$defs/<family>"}, which pydantic would look up among its own definitions
 
 
-class _Fields(GenerateJsonSchema):
-    """Nested configured objects are references to their family; functions have no JSON."""
+@functools.cache
+def _generator() -> type[GenerateJsonSchema]:
+    from pydantic.json_schema import GenerateJsonSchema, PydanticOmit
 
-    def dataclass_schema(self, schema: Any) -> Any:
-        family = family_of(schema["cls"])
-        return {FAMILY: family.__name__} if family else super().dataclass_schema(schema)
+    class Fields(GenerateJsonSchema):
+        """Nested configured objects are references to their family; functions have no JSON."""
 
-    def is_instance_schema(self, schema: Any) -> Any:
-        if family := family_of(schema["cls"]):
-            return {FAMILY: family.__name__}
-        raise PydanticOmit
+        def is_instance_schema(self, schema: Any) -> Any:
+            if family := family_of(schema["cls"]):
+                return {FAMILY: family.__name__}
+            raise PydanticOmit
 
-    def callable_schema(self, schema: Any) -> Any:
-        raise PydanticOmit
+        def callable_schema(self, schema: Any) -> Any:
+            raise PydanticOmit
+
+    return Fields
 
 
 def of_class(cls: type[Configured]) -> dict[str, Any]:
@@ -52,12 +54,11 @@ def of_class(cls: type[Configured]) -> dict[str, Any]:
 
 def of_field(cls: type[Configured], f: dataclasses.Field[Any]) -> dict[str, Any]:
     """The schema of one field: its type and bounds, what it is for, its default."""
-    info = cls.__pydantic_fields__[f.name]  # type: ignore[attr-defined]
     out: dict[str, Any] = {"description": getattr(f.default, "description", None) or ""}
     if "options" in extra(f):
         out["enum"] = extra(f)["options"]
     else:
-        out |= _typed(info)
+        out |= _typed(cls._checks.info(f.name))
     if not extra(f).get("required"):
         plain = json.dumps(default_of(f), default=lambda v: v.config() if family_of(type(v)) else str(v))
         out["default"] = json.loads(plain)
@@ -65,12 +66,14 @@ def of_field(cls: type[Configured], f: dataclasses.Field[Any]) -> dict[str, Any]
 
 
 def _typed(info: FieldInfo) -> dict[str, Any]:
+    import pydantic
+
     typed: Any = info.annotation
     if info.metadata:
         typed = Annotated[(info.annotation, *info.metadata)]  # type: ignore[misc]
     made = pydantic.create_model("Field", __config__=pydantic.ConfigDict(arbitrary_types_allowed=True),
                                  value=(typed, ...))
-    found = made.model_json_schema(schema_generator=_Fields)
+    found = made.model_json_schema(schema_generator=_generator())
     if "value" not in found.get("properties", {}):  # nothing but a function
         return {"not": {}}
     typed = _inlined(found["properties"]["value"], found.get("$defs", {}))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..collector import paused
 from ..core.precision import current_precision, stored_dtype
 from ..core.size import Coincidence, Unsettled
 from ..core.spec import Spec, dtype_name
@@ -21,7 +22,6 @@ from ..core.tensor import Tensor, walk
 from ..show import Shown, Table, plural, size
 from . import current
 from .arena import Arena
-from .collector import paused
 from .compile import graph as graphs
 from .compile.pipeline import compiled
 from .device.turns import Seats

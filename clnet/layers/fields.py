@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, NonNegativeInt, PositiveInt
-
+from ..config.bounded import After, Before, NonNegativeInt, PositiveInt
 from ..errors import ConfigError
 from ..ops.activations import activation
 from .base import Layer
@@ -28,7 +27,7 @@ def _built(value: object) -> object:
 
 
 # An activation: a registered name, a function of a tensor, or None (identity). Unknown names raise ConfigError here.
-Act = Annotated[Activation, AfterValidator(_known)]
+Act = Annotated[Activation, After(_known)]
 
 # A length along every spatial axis, or one for each.
 Size = PositiveInt | tuple[PositiveInt, ...]
@@ -38,5 +37,5 @@ Padding = (NonNegativeInt | Literal["same", "valid"] | tuple[NonNegativeInt, ...
            | tuple[tuple[NonNegativeInt, NonNegativeInt], ...])
 
 # A layer, given as one or as its configuration; several run one after the other.
-Child = Annotated[Layer, BeforeValidator(_built)]
+Child = Annotated[Layer, Before(_built)]
 Children = Child | tuple[Child, ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pydantic import PositiveInt
-
 from .. import ops as F
+from ..config.bounded import PositiveInt
 from ..config.fields import choice, field, positive
 from ..core.tensor import Tensor
 from ..errors import ShapeError

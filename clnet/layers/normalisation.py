@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from pydantic import PositiveInt
 
 from .. import ops as F
+from ..config.bounded import PositiveInt
 from ..config.fields import bound, field, positive
 from ..core.state import Parameter
 from ..core.tensor import Operators, Tensor

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveInt
 
 from .. import ops as F
+from ..config.bounded import NonNegativeInt, PositiveInt
 from ..config.fields import choice, field
 from ..core.spec import dtype_name, is_float
 from ..core.tensor import Tensor

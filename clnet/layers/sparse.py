@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import PositiveInt
-
 from .. import init
 from .. import ops as F
+from ..config.bounded import PositiveInt
 from ..config.fields import bound, field, fraction, positive
 from ..core.arguments import per_axis
 from ..core.tensor import Tensor

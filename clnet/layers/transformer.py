@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import PositiveInt
-
 from .. import ops as F
+from ..config.bounded import PositiveInt
 from ..config.fields import bound, field, fraction, positive
 from ..core.tensor import Tensor
 from ..errors import ConfigError

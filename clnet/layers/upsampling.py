@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pydantic import PositiveFloat, PositiveInt
-
+from ..config.bounded import PositiveFloat, PositiveInt
 from ..config.fields import bound, choice, field, positive
 from ..core.arguments import per_axis
 from ..core.tensor import Tensor

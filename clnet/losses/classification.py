@@ -6,9 +6,9 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from pydantic import NonNegativeFloat
 
 from .. import ops as F
+from ..config.bounded import NonNegativeFloat
 from ..config.fields import field, fraction, positive
 from ..core.spec import is_float
 from ..core.tensor import Tensor

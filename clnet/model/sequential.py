@@ -25,7 +25,7 @@ __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
 
 def _variadic(cls: type) -> type:
     """Sequential(a, b, c), Sequential([a, b, c]) and Sequential(layers=[a, b, c]) are one."""
-    build: Callable[..., None] = vars(cls)["__init__"]
+    build: Callable[..., None] = cls.__init__  # type: ignore[misc]
 
     def init(self: Sequential, *layers: Any, **fields: Any) -> None:
         if layers and not (len(layers) == 1 and isinstance(layers[0], (list, tuple))):

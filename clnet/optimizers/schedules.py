@@ -21,8 +21,7 @@ class Schedule(Configured):
     """
 
     recorded = False
-    unit: str = field("step", doc="what t counts: steps or epochs", kw_only=True,
-                      json_schema_extra={"options": ["step", "epoch"]})
+    unit: str = choice("step", ("step", "epoch"), doc="what t counts: steps or epochs", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

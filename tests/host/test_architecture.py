@@ -30,7 +30,7 @@ KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 # Floors, the lowest first; a floor may have rooms. A module imports from its own room and from floors below, inside
 # functions too; of several names that fit a module the longest counts. `clnet` is what `import clnet` runs.
 FLOORS: list[list[list[str]]] = [
-    [["habits"], ["show"], ["picture"], ["documented"]],
+    [["habits"], ["show"], ["picture"], ["documented"], ["collector"]],
     [["tracebacks"], ["curves"]],
     [["errors"]],
     [["names"]],

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from ...collector import paused
 from ...errors import ConfigError, NoDeviceError
 from ...names import ending
 from ...names import guide as _guide
@@ -59,6 +60,7 @@ def failures() -> list[str]:
     return list(_failures)
 
 
+@paused()
 def devices() -> Devices:
     """Every device found once, GPUs first, and the NumPy pseudo-device at the end; a list that shows itself as a table.
     """

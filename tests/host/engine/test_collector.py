@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from clnet.engine.collector import paused
+from clnet.collector import paused
 
 
 def test_it_goes_on_behind_the_block_also_after_an_error() -> None:

@@ -1,4 +1,6 @@
-"""Python's collector of cycles, which walks a graph that grows again and again while it is planned."""
+"""Python's collector of cycles, which walks what grows again and again: a graph while it is planned, modules while they
+are imported.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from contextlib import contextmanager
 @contextmanager
 def paused() -> Iterator[None]:
     """The block runs without it: what a plan is made of is nearly all kept, and a deep network's would be walked dozens
-    of times, for a third of the time that planning takes.
+    of times, for a third of the time that planning takes. Of imports it is a fifth.
     """
     if not gc.isenabled():
         yield
