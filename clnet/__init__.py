@@ -37,4 +37,4 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.workbench.magics": "load_ipython_extension unload_ipython_extension",
     "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "
                     "CheckpointError NonFiniteError KernelBuildError OutOfDeviceMemory DeviceLost",
-}, "errors interpret layers losses metrics models optimizers sklearn train workbench"), "__version__"]
+}, "augment errors interpret layers losses metrics models optimizers sklearn train workbench"), "__version__"]

@@ -75,6 +75,7 @@ class Configured:
     aliases: ClassVar[tuple[str, ...]] = ()
     _attributes: ClassVar[dict[str, str]] = {}  # argument of the constructor: attribute that keeps it
     recorded: ClassVar[bool] = True  # whether fields are part of what is recorded; else they are asked at every step
+    in_models: ClassVar[bool] = True  # whether a file of a model may hold one
     _checks: ClassVar[Checks]
     __signature__: ClassVar[Signature] = Signature()
 

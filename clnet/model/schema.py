@@ -21,7 +21,7 @@ def document(name: str = "") -> dict[str, Any]:
     may stand in it. Raises ConfigError.
     """
     defs: dict[str, Any] = {}
-    for family in (f for f in FAMILIES if f.registry):
+    for family in (f for f in FAMILIES if f.in_models and f.registry):
         defs[family.__name__] = of_family(family)
         defs |= {c.__name__: c.schema() for c in family.registry.values()}
     top = Configured.lookup(name, "schema").__name__ if name else "Layer"

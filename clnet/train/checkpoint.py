@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FORMAT = "clnet checkpoint 1"
 # What a run must have in common with the one that it resumes: other data or batches would be another run.
-SAME = ("seed", "batch_size", "tokens", "drop_last", "bucket", "samples", "metrics", "precision")
+SAME = ("seed", "batch_size", "tokens", "drop_last", "bucket", "samples", "metrics", "precision", "augment")
 
 
 def save(trainer: Trainer, path: str | Path) -> None:
@@ -27,7 +27,7 @@ def save(trainer: Trainer, path: str | Path) -> None:
     arrays = {f"{part}.{n}": a for part, thing in _trained(trainer).items() for n, a in model_io.values(thing).items()}
     for k, memory in enumerate(optimizer.memories):
         arrays |= {f"optimizer.{k}.{n}": np.asarray(v.numpy(), np.dtype(v.dtype)) for n, v in memory.items()}
-    for k, g in enumerate(trainer.model.generators()):
+    for k, g in enumerate(trainer.steps.formulas.generators()):
         arrays |= {f"random.{k}.key": g.key, f"random.{k}.counter": np.asarray(g.counter.numpy(), np.uint32)}
     arrays |= {f"state.{n}": np.asarray(v.numpy(), np.dtype(v.dtype))
                for n, v in model_io.states(trainer.model).items()}
@@ -77,7 +77,7 @@ def _load(trainer: Trainer, arrays: dict[str, Any], meta: dict[str, str], who: s
     model_io.check(state, _part(arrays, "optimizer."), who)
     for name, variable in state.items():
         model_io.put(variable, arrays[f"optimizer.{name}"])
-    for k, g in enumerate(trainer.model.generators()):
+    for k, g in enumerate(trainer.steps.formulas.generators()):
         g.key = arrays[f"random.{k}.key"].copy()
         model_io.put(g.counter, arrays[f"random.{k}.counter"])
     if (scaling := trainer.steps.scaling) is not None:

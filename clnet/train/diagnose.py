@@ -29,7 +29,7 @@ def diagnose(trainer: Trainer, batch: Batch) -> str:
     with eager(False), capture() as before, mode(model, True), trainer.steps.formulas.recording():
         try:
             leaves = [tensor(x, name=f"input {k}") for k, x in enumerate(inputs)]
-            _, loss = trainer.steps.formulas.outcome(leaves, tensor(y, name="the targets"))
+            _, loss, _ = trainer.steps.formulas.outcome(leaves, tensor(y, name="the targets"))
             found = gradients(loss, [p.tensor for p in trainer.optimizer.parameters])
             marks = _marks(model)
             order = walk([loss, *found])

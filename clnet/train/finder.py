@@ -113,7 +113,7 @@ def find_lr(trainer: Trainer, data: Samples, low: float = 1e-7, high: float = 10
 def _as_it_is(trainer: Trainer, data: Samples) -> Callable[[], None]:
     """What puts everything back that a run of fit changes."""
     trainer.prepare(data)
-    optimizer, variables = trainer.optimizer, state(trainer.model, trainer.optimizer, trainer.steps.scaling)
+    optimizer, variables = trainer.optimizer, state(trainer.steps.formulas)
     kept = {n: np.array(v.numpy()) for n, v in variables.items()}
     lr, t, counters, history, loop = optimizer.lr, optimizer.t, optimizer.counters(), trainer.history, trainer.loop
 

@@ -67,8 +67,10 @@ class Loop:
 
     def position(self) -> dict[str, Any]:
         """Where the run is, and which run it is."""
+        augmentation = self.steps.learning.augmentation
         return {"epoch": self.epoch, "batch": self.batch, **self.batches.position(),
-                "samples": self.samples, "metrics": self.steps.names, "precision": self.trainer.precision}
+                "samples": self.samples, "metrics": self.steps.names, "precision": self.trainer.precision,
+                **({"augment": augmentation.transform.config()} if augmentation else {})}
 
     @property
     def trainer(self) -> Trainer:
@@ -103,7 +105,7 @@ class Loop:
     def _start(self) -> None:
         self.steps.begin()
         if self.on_nan != "ignore":
-            self.snapshot = Snapshot(state(self.trainer.model, self.optimizer, self.steps.scaling))
+            self.snapshot = Snapshot(state(self.steps.formulas))
             self._remember()
 
     def renew(self, steps: Steps) -> None:
@@ -117,7 +119,7 @@ class Loop:
     def _remember(self) -> None:
         """What to go back to, on the device and on the host."""
         assert self.snapshot is not None
-        held = state(self.trainer.model, self.optimizer, self.steps.scaling)
+        held = state(self.steps.formulas)
         if len(held) != len(self.snapshot.variables):  # layers keep something since their first call
             self.snapshot = Snapshot(held)
         self.snapshot.take()
@@ -276,10 +278,8 @@ class Loop:
         if found := bad_input(*self.batches.looked_at(batch, self.epoch, number)):
             return found, ("mend the data (leave such samples out, or fill them), or go on without such batches with "
                            'on_nan="skip"')
-        plain = self.steps.weighing.plain(batch[0])
-        if found := self.trainer.out_of_range(plain):
+        if found := self.trainer.out_of_range(self.steps.learning.weighing.plain(batch[0])):
             return found.rstrip("."), ""
-        batch = tuple(plain), batch[1]
         return diagnose(self.trainer, batch), "lower the learning rate, set clip_norm= or mend the data"
 
     def _rewind(self, window: list[Batch], first_step: int, first_batch: int, bad: int) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .. import ops as F
 from ..core.autocast import wide
 from ..core.autodiff import gradients
 from ..core.precision import autocast
-from ..core.state import Parameter, Variable
+from ..core.state import Generator, Parameter, Variable
 from ..core.tensor import Tensor, as_tensor
 from ..engine.record import Recorded
 from ..errors import ConfigError
@@ -24,6 +25,7 @@ from ..losses.reading import named
 from ..model.files import layers, states
 from ..optimizers.base import Optimizer, assign
 from ..optimizers.closure import ClosureOptimizer, Search
+from .augmenting import Augmentation, asked, seen
 from .meter import Books, Gathered, Meter
 from .metrics import Bound
 from .scaling import LEAST, LossScale
@@ -43,22 +45,35 @@ def mode(model: Layer, training: bool) -> Iterator[None]:
         model.train(before)
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How a batch of training is learnt from.
+
+    weighing      what weighs samples and classes
+    pieces        that a batch is computed in, one after the other, so that less is kept for the gradient
+    augmentation  what changes its images; None: they are as they come
+    """
+
+    weighing: Weighing = field(default_factory=Weighing)
+    pieces: int = 1
+    augmentation: Augmentation | None = None
+
+
 class Formulas:
     """What is recorded: the step, the evaluation and the forward of one (model, loss, metrics, optimizer).
 
     precision   of the recording: a name of clnet.autocast, or None for what the block around it says
     ignore      the target of steps that do not count, None where all targets do
-    pieces      that a batch of training is computed in, one after the other, so that less is kept for the gradient
-    weighing    what weighs samples and classes, in training
+    learning    how batches are learnt from
     scaling     the LossScale, or None; with one, the meter has its scale and count of skipped steps behind the metrics
     """
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
-                 precision: str | None, scaling: LossScale | None, ignore: int | None,
-                 weighing: Weighing, room: int, pieces: int) -> None:
+                 precision: str | None, scaling: LossScale | None, ignore: int | None, room: int,
+                 learning: Learning) -> None:
         self.model, self.loss, self.metrics, self.optimizer = model, loss, metrics, optimizer
-        self.precision, self.scaling, self.ignore, self.weighing = precision, scaling, ignore, weighing
-        self.gathered, self.pieces = Gathered(metrics, room), pieces
+        self.precision, self.scaling, self.ignore, self.learning = precision, scaling, ignore, learning
+        self.gathered = Gathered(metrics, room)
         self.names = ["loss", *(c for m in metrics.values() for c in m.columns)]
         mine = ["loss", *self.gathered.columns]
         self.columns = [*mine, *(("loss_scale", "skipped") if scaling else ())]
@@ -68,20 +83,28 @@ class Formulas:
         """The block in which the model and its gradient are recorded."""
         return autocast(self.precision) if self.precision else contextlib.nullcontext()
 
-    def outcome(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Any]:
-        """(output, loss) in training mode; losses see float32."""
-        output = wide(self.model(*self.weighing.plain(inputs)))
+    def generators(self) -> list[Generator]:
+        """What a step draws random numbers from."""
+        return [*self.model.generators(), *([a.random] if (a := self.learning.augmentation) else [])]
+
+    def outcome(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Any, Tensor]:
+        """(output, loss, the target as metrics see it) in training mode; losses see float32."""
+        weighing, augmentation = self.learning.weighing, self.learning.augmentation
+        given, weight, batch = weighing.plain(inputs), weighing.weight(inputs), None
+        if augmentation is not None:
+            batch = augmentation(given, y, weight)
+            given, y = (batch.x, *given[1:]), seen(batch)
+        output = wide(self.model(*given))
         with autocast(None):
-            counts = counted(self.loss, y, self.ignore)
-            loss = (self.weighing.scored(self.loss, output, inputs, y, counts) if self.weighing
-                    else scored(self.loss, output, y, counts))
-            return output, sum(self.model.auxiliary(), loss)
+            whole, target, weight = (output, y, weight) if batch is None else asked(batch, output, _joined)
+            loss = weighing.scored(self.loss, whole, target, weight, counted(self.loss, target, self.ignore))
+            return output, sum(self.model.auxiliary(), loss), y
 
     def train(self, *arguments: Any) -> tuple[()]:
         *inputs, y, h = arguments
         scaling, before = self.scaling, [(v, v.tensor) for v in self._buffers()] if self.scaling else []
         with self.recording():
-            output, loss, found = self._learnt(inputs, y)
+            output, y, loss, found = self._learnt(inputs, y)
         finite = self.optimizer.apply(found, self._hyper(h), scaling)
         for v, old in before:
             if finite is not None and v.tensor is not old:
@@ -90,22 +113,24 @@ class Formulas:
         self.note(self.meter, loss, output, y, h[h.size - 1], (scaling.scale, scaling.skipped) if scaling else ())
         return ()
 
-    def _learnt(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Tensor, list[Tensor]]:
-        """(output, loss, gradients) of a batch; of one in pieces Σ nₖ · that of piece k / Σ nₖ."""
+    def _learnt(self, inputs: Sequence[Tensor], y: Tensor) -> tuple[Any, Tensor, Tensor, list[Tensor]]:
+        """(output, target, loss, gradients) of a batch; of one in pieces Σ nₖ · that of piece k / Σ nₖ."""
         count, wanted = y.shape[0], [p.tensor for p in self.optimizer.parameters]
-        pieces = min(self.pieces, count)
+        pieces = min(self.learning.pieces, count)
         ends = [k * count // pieces for k in range(pieces + 1)]
-        outputs, whole, total = list[Any](), list[Tensor](), list[Tensor]()
+        outputs, targets, whole, total = list[Any](), list[Tensor](), list[Tensor](), list[Tensor]()
         for a, b in itertools.pairwise(ends):
             part = (inputs, y) if pieces == 1 else ([x[a:b] for x in inputs], y[a:b])
             with no_tape(), mode(self.model, True):
-                output, loss = self.outcome(*part)
+                output, loss, target = self.outcome(*part)
             loss = loss if pieces == 1 else loss * ((b - a) / count)
             found = gradients(self.scaling.scaled(loss) if self.scaling else loss, wanted)
             total = [t + g for t, g in zip(total, found, strict=True)] if total else found
             outputs.append(output)
+            targets.append(target)
             whole.append(loss)
-        return _joined(outputs), sum(whole[1:], whole[0]), total
+        y = y if self.learning.augmentation is None else _joined(targets)
+        return _joined(outputs), y, sum(whole[1:], whole[0]), total
 
     def _buffers(self) -> list[Variable]:
         found = [v for v in self.model.variables().values() if not isinstance(v, Parameter)]
@@ -159,42 +184,44 @@ class BatchLoss:
     def loss(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
         *inputs, y = batch
         f = self.formulas
-        output, loss = self._once(inputs, y, first)
+        output, loss, y = self._once(inputs, y, first)
         f.note(f.meter, loss, output, y, row)
         return loss
 
     def residuals(self, batch: Sequence[Tensor], first: Tensor, row: Tensor) -> Tensor:
         *inputs, y = batch
         f = self.formulas
-        output, loss = self._once(inputs, y, first)
+        output, loss, y = self._once(inputs, y, first)
         f.note(f.meter, loss, output, y, row)
         found = getattr(f.loss, "residuals", None)
         more = any("aux_loss" in vars(layer) for layer in layers(f.model).values())
-        if found is None or f.ignore is not None or f.weighing or more:
-            besides = (" with steps that do not count" if f.ignore is not None else " with weights" if f.weighing
-                       else " and losses of layers" * more)
+        weighing, augmentation = f.learning.weighing, f.learning.augmentation
+        mixes = augmentation is not None and augmentation.transform.mixes
+        if found is None or f.ignore is not None or weighing or mixes or more:
+            besides = (" with steps that do not count" if f.ignore is not None else " with weights" if weighing
+                       else " of mixed samples" if mixes else " and losses of layers" * more)
             raise ConfigError(
                 f"LevenbergMarquardt: expected a loss that is a sum of squares, whole; got {named(f.loss)}{besides}; "
                 "take MSELoss, or a function with an attribute `residuals`, (output, target) -> r with loss = ½ Σ r².")
         with autocast(None):
             return as_tensor(found(output, y))
 
-    def _once(self, inputs: Sequence[Tensor], y: Tensor, first: Tensor) -> tuple[Any, Tensor]:
-        """(output, loss)"""
+    def _once(self, inputs: Sequence[Tensor], y: Tensor, first: Tensor) -> tuple[Any, Tensor, Tensor]:
+        """(output, loss, target)"""
         f = self.formulas
         buffers = [(v, v.tensor) for v in f._buffers()]
-        counters = [(g.counter, g.counter.tensor + (first * DRAWS).astype("uint32")) for g in f.model.generators()]
+        counters = [(g.counter, g.counter.tensor + (first * DRAWS).astype("uint32")) for g in f.generators()]
         for counter, start in counters:
             counter.assign(start)
         with no_tape(), mode(f.model, True):
-            output, loss = f.outcome(inputs, y)
+            output, loss, y = f.outcome(inputs, y)
         for counter, start in counters:
             counter.assign(start)
         for v, old in buffers:
             if v.tensor is not old:
                 value, v._tensor = v.tensor, old
                 assign(v, value, first > 0.5)
-        return output, loss
+        return output, loss, y
 
 
 class Steps:
@@ -205,14 +232,13 @@ class Steps:
 
     def __init__(self, model: Layer, loss: Callable[..., Any], metrics: dict[str, Bound], optimizer: Optimizer,
                  precision: str | None = None, scaling: LossScale | None = None, ignore: int | None = None,
-                 weighing: Weighing = Weighing(), room: int = 0, pieces: int = 1) -> None:
+                 room: int = 0, learning: Learning = Learning()) -> None:
         if scaling is not None and isinstance(optimizer, ClosureOptimizer):
             raise ConfigError(
                 f'Trainer(precision="fp16"): expected no {type(optimizer).__name__}, which compares losses that a '
                 'loss scale would move; take precision="bf16", or none.')
-        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, weighing, room,
-                                            pieces)
-        self.weighing, self.pieces = weighing, pieces
+        self.formulas = formulas = Formulas(model, loss, metrics, optimizer, precision, scaling, ignore, room, learning)
+        self.learning = learning
         self.metrics, self.optimizer, self.scaling, self.ignore = metrics, optimizer, scaling, ignore
         self.names, self.columns = formulas.names, formulas.columns
         self.meter, self.tested, self.room = formulas.meter, formulas.tested, room
@@ -276,17 +302,18 @@ class Steps:
             self.skipped = int(self.scaling.state.numpy()[2])
 
 
-def state(model: Layer, optimizer: Optimizer, scaling: LossScale | None = None) -> dict[str, Variable]:
+def state(formulas: Formulas) -> dict[str, Variable]:
     """Everything that a step changes: flat parameters, optimizer state, buffers, random counters, what calls leave for
     later ones, the loss scale.
     """
+    model, optimizer, scaling = formulas.model, formulas.optimizer, formulas.scaling
     found = {f"parameters.{k}": a.flat for k, a in enumerate(optimizer.arenas)}
     found |= {f"optimizer.{k}.{n}": v for k, m in enumerate(optimizer.memories) for n, v in m.items()}
     held = {id(p) for p in optimizer.parameters}
     found |= {f"model.{n}": v for n, v in model.variables().items() if id(v) not in held}
     found |= {f"states.{n}": v for n, v in states(model).items()}
     found |= {f"scale.{n}": v for n, v in (scaling.variables().items() if scaling else ())}
-    return found | {f"random.{k}": g.counter for k, g in enumerate(model.generators())}
+    return found | {f"random.{k}": g.counter for k, g in enumerate(formulas.generators())}
 
 
 class Snapshot:

@@ -40,4 +40,4 @@ def _trained(trainer: Trainer) -> dict[str, Parameter]:
 def _anew(trainer: Trainer) -> Steps:
     steps = trainer.steps
     return Steps(trainer.model, trainer.loss, steps.metrics, trainer.optimizer, trainer.precision, trainer.loss_scale,
-                 steps.ignore, trainer.weighing, steps.room, trainer.pieces)
+                 steps.ignore, steps.room, trainer.learning)

@@ -24,6 +24,7 @@ from ..model import files as model_io
 from ..names import lacking
 from ..optimizers.base import Optimizer
 from . import checkpoint
+from .augmenting import augmentation_of
 from .batches import SIZE, Batches, even
 from .callbacks import several, tell
 from .check import Tried, bad_input, check, check_inputs, time_axes
@@ -38,10 +39,10 @@ from .preparing import Preparation, beside
 from .samples import Samples
 from .scaling import LossScale
 from .sequences import Sequences
-from .step import Steps
+from .step import Learning, Steps
 from .stream import batches_of, samples_of
 from .taken import attach
-from .weighing import Weighing, weighing_of
+from .weighing import weighing_of
 
 BATCH = 256  # samples that are looked at together where nothing is learnt
 
@@ -81,8 +82,7 @@ class Trainer:
         self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.history = History()
         self.preparation: Preparation | None = None  # of the data of the last fit
-        self.weighing, self.pieces = Weighing(), 1
-        self.loop: Any = None
+        self.learning, self.loop = Learning(), None  # type: Learning, Any
         self._tried = Tried(model)
 
     def __repr__(self) -> str:
@@ -107,6 +107,8 @@ class Trainer:
         class_weight      the same by class: "balanced", every class as much as the others in all, or
                           {class number or name: weight}; the loss of a batch is Σ w l / Σ w. Validation and metrics
                           count every sample once
+        augment           changes of images, drawn anew for each sample of each step, of training alone: transforms of
+                          clnet.augment or their names, [RandomCrop(padding=2), "flip"]
         callbacks         one, or several in a list
         seed              of the order of the samples
         view              "live": curves, numbers and buttons in a notebook; "text": a bar and lines; None: nothing;
@@ -126,7 +128,7 @@ class Trainer:
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
              on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
              drop_last: bool = False, accumulate: int = 1, sample_weight: object = None, class_weight: object = None,
-             view: object = "auto") -> History:
+             view: object = "auto", augment: object = None) -> History:
         watching = view_of(view, verbose)
         if on_nan not in ("stop", "skip", "ignore"):
             raise ConfigError(f"fit(on_nan={on_nan!r}): expected 'stop', 'skip' or 'ignore'.")
@@ -137,14 +139,15 @@ class Trainer:
         self.preparation = data.preparation
         if batch_size is None and tokens is None and data.counted:
             batch_size = self.optimizer.batch(len(data))
-        self.pieces = pieces_of(accumulate, data, self.optimizer)
-        batch_size = batch_size if self.pieces == 1 else (batch_size or SIZE) * self.pieces
+        pieces = pieces_of(accumulate, data, self.optimizer)
+        batch_size = batch_size if pieces == 1 else (batch_size or SIZE) * pieces
         batches = batches_of(data, batch_size, True, seed, tokens, drop_last, bucket)
         if fast_dev_run:
             first = slice(len(batches.cuts()[0]))
             epochs, data, validation = 1, data.take(first), validation and validation.take(first)
             batches = batches_of(data, batch_size, True, seed, tokens, drop_last, bucket)
-        self.weighing = weighing_of(data, class_weight, self.loss)
+        self.learning = Learning(weighing_of(data, class_weight, self.loss), pieces, augmentation_of(
+            augment, data, seed, self.loss, self.learning.augmentation))
         room = max(len(part) for part in batches.cuts())
         self._prepare(data, finite=on_nan == "stop", room=room)
         if validation is not None:
@@ -347,10 +350,9 @@ class Trainer:
         target = Spec(labels.shape, dtype_name(labels.dtype))
         metrics = bound(self.metrics, self.loss, outputs, target, data.ignore is not None)
         steps = self.steps
-        if not steps.holds(metrics, room) or \
-                (data.ignore, self.weighing, self.pieces) != (steps.ignore, steps.weighing, steps.pieces):
+        if not steps.holds(metrics, room) or (data.ignore, self.learning) != (steps.ignore, steps.learning):
             self.steps = Steps(self.model, self.loss, metrics, self.optimizer, self.precision, self.loss_scale,
-                               data.ignore, self.weighing, max(room, steps.room), self.pieces)
+                               data.ignore, max(room, steps.room), self.learning)
 
 
 def _in_order(data: Samples, batch_size: int, tokens: int | None) -> Batches:

@@ -12,6 +12,7 @@ from .. import ops as F
 from ..core.tensor import Tensor, tensor
 from ..errors import ConfigError, DataError
 from ..losses.base import Loss
+from ..losses.ignored import scored
 from ..losses.reading import named
 from ..names import ending
 from .samples import Batch, Samples
@@ -35,9 +36,14 @@ class Weighing:
         """What the model takes of the inputs of a batch."""
         return inputs[:-1] if self.samples else inputs
 
-    def scored(self, loss: Any, output: Any, inputs: Sequence[Tensor], y: Tensor, counts: Tensor | None) -> Tensor:
+    def weight(self, inputs: Sequence[Tensor]) -> Tensor | None:
+        """The weights of the samples of a batch; None where all count the same."""
+        return inputs[-1] if self.samples else None
+
+    def scored(self, loss: Any, output: Any, y: Tensor, weight: Tensor | None, counts: Tensor | None) -> Tensor:
         """The loss of what counts (None: of all), weighed."""
-        weight = inputs[-1] if self.samples else None
+        if weight is None and not self.classes:
+            return scored(loss, output, y, counts)
         if self.classes:
             number = F.clip(y.astype("int32"), 0, len(self.classes) - 1)
             mine = F.gather(tensor(np.array(self.classes, np.float32)), number)

@@ -46,7 +46,7 @@ FLOORS: list[list[list[str]]] = [
     [["losses"]],
     [["metrics"]],
     [["model"]],
-    [["models"]],
+    [["models"], ["augment"]],
     [["train"]],
     [["interpret"]],
     [["workbench"], ["sklearn"]],
