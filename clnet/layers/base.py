@@ -9,6 +9,7 @@ import contextlib
 import inspect
 import math
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +26,7 @@ from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, tensor
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..habits import LAYER
 from ..names import lacking
-from .slips import fits, paired, turned, way_out
+from .slips import fits, misread, paired, turned, way_out
 
 LARGEST = 1 << 30  # elements of one parameter: 4 GiB in float32
 
@@ -160,6 +161,8 @@ class Layer(Configured):
             sizes = {a: n for a in axes if isinstance(n := self._size(a), (int, type(None)))}
             if not fits(axes, sizes, shape) or (len(shape) == 1 and None in sizes.values() and axes[0] == "..."):
                 raise self._misfit(axes, sizes, shape, f"input {k + 1}" if len(sides) > 1 else "an input")
+            if text := misread(axes, sizes, shape):
+                warnings.warn(f"{type(self).__name__}: {text}.", UserWarning, stacklevel=2)
             for axis, n in paired(axes, shape):
                 if axis in sizes and sizes[axis] is None:
                     vars(self)[axis] = n

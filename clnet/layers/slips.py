@@ -50,6 +50,20 @@ def turned(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) -
     return ""
 
 
+def misread(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) -> str:
+    """Of an input that fits: whether the layer would take the height of an image for its channels, which are last.
+    Whoever states the channels is not asked.
+    """
+    if len(axes) != 4 or len(shape) != 4 or "channel" not in axes[1] or sizes.get(axes[1], 0) is not None:
+        return ""
+    _, channels, height, width = shape
+    narrow = width in (3, 4) and channels > 4 and height >= 8 * width
+    if not narrow and not (width == 1 and channels == height >= 8):
+        return ""
+    return (f"shape {shape} is read as {channels} channels of {height} x {width} places; where channels come last, "
+            f"write np.moveaxis(x, -1, 1); where it is meant, say {axes[1]}={channels}")
+
+
 def _fewer(axes: Sequence[str], sizes: Mapping[str, int | None], shape: Shape) -> list[tuple[str, Shape]]:
     """For an axis too few: (what to write, the shape that it makes)."""
     found: list[tuple[str, Shape]] = []

@@ -110,3 +110,17 @@ def test_conv_lstm_continues_a_sequence() -> None:
     rest, h2, c2 = (value(t) for t in layer(x[:, 2:], *state))
     for a, b in ((rest, whole[:, 2:]), (h2, h), (c2, c)):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 28, 28, 3), (2, 28, 28, 1), (2, 48, 64, 4)])
+def test_an_image_whose_channels_are_last_is_not_taken_silently(shape: tuple[int, ...]) -> None:
+    layer = layers.Conv2d(out_channels=2, kernel_size=3, padding="same")
+    with pytest.warns(UserWarning, match=r"read as \d+ channels .* write np\.moveaxis\(x, -1, 1\); where"):
+        layer(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 28, 28), (2, 1, 28, 28), (2, 16, 4, 4), (2, 512, 2, 1), (2, 64, 100, 1)])
+def test_channels_first_are_taken_without_a_word(shape: tuple[int, ...], recwarn: pytest.WarningsRecorder) -> None:
+    layers.Conv2d(out_channels=2, kernel_size=3, padding="same")(np.zeros(shape, np.float32))
+    layers.Conv2d(28, 2, 3, padding="same")(np.zeros((2, 28, 28, 3), np.float32))  # whoever says so means it
+    assert not recwarn.list
