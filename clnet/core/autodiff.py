@@ -10,6 +10,7 @@ from ..errors import ClnetError, ShapeError
 from .autocast import cast, kept_wide
 from .op import OPS, Kernel
 from .precision import following
+from .recording import local
 from .spec import is_float
 from .tensor import Tensor, as_tensor, constant, joined, walk
 
@@ -42,7 +43,11 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
             if id(t) in stops:
                 result[id(t)] = cast(total, t.dtype)
             elif t.op is not None:
+                if local.trail is not None:
+                    local.trail.append((len(local.log or ()), t))
                 _push(t, total, needed, cotangents)
+    if local.trail is not None:
+        local.trail.append((len(local.log or ()), y))
     found = [_accumulate(pieces) if (pieces := [result[id(n)] for n in (t, was) if n is not None and id(n) in result])
              else None for t, was in zip(targets, before, strict=True)]
     return [constant(0, t.dtype, t.shape) if p is None and not allow_unused else p

@@ -20,6 +20,8 @@ class Local(threading.local):
     eager = False
     home: Engine | None = None  # the engine that computes what is recorded; None: the one in use when it runs
     log: list[Tensor] | None = None
+    # Where in the log the gradient of which tensor begins; that of y, behind all others, is where they end.
+    trail: list[tuple[int, Tensor]] | None = None
     step = False  # what is recorded is computed again later, with other inputs
 
 

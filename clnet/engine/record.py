@@ -18,12 +18,10 @@ from ..core.precision import current_precision, stored_dtype
 from ..core.size import Coincidence, Unsettled
 from ..core.spec import Spec, dtype_name
 from ..core.state import Variable, structure
-from ..core.tensor import Tensor, walk
+from ..core.tensor import Tensor
 from ..show import Shown, Table, plural, size
 from . import current
 from .arena import Arena
-from .compile import graph as graphs
-from .compile.pipeline import compiled
 from .device.turns import Seats
 from .evaluation import Evaluation
 from .opencl import OpenCLEngine
@@ -234,18 +232,6 @@ def infer(fn: Callable[..., Any], specs: Sequence[Spec]) -> list[Spec]:
     """The specs of what fn returns for inputs of these specs. Nothing runs, no variable changes. Raises what fn raises.
     """
     return [t.spec for t in Trace(fn, specs).outputs]
-
-
-def forecast(fn: Callable[..., Any], specs: Sequence[Spec], engine: Engine) -> int:
-    """[bytes] of the arena that a recorded step takes for values between its inputs and outputs; nothing is allocated.
-
-    On an engine without plans every value lives to the end of the step, so it is their sum.
-    """
-    t = Trace(fn, specs)
-    if isinstance(engine, OpenCLEngine):
-        graph = graphs.build([*t.outputs, *t.updates], engine.known, engine.device, t.inputs)
-        return compiled(graph, engine.device).arena
-    return sum(n.spec.nbytes for n in walk([*t.outputs, *t.updates]) if n.op is not None)
 
 
 def spec_of(x: Any) -> Spec:

@@ -64,16 +64,23 @@ class _Network(Layer):
         """Shape and dtype of one sample of every input, None where the configuration does not say."""
         return [None]
 
-    def summary(self, *shapes: Any, batch: int = 64, dtype: str = "float32",
-                optimizer: Optimizer | None = None) -> Summary:
-        """Layers, output shapes, exact counts, and what training takes in bytes with this batch and optimizer
-        (Adam if none is given).
+    def summary(self, *shapes: Any, batch: int = 64, dtype: str = "float32", optimizer: Optimizer | None = None,
+                measure: bool = False) -> Summary:
+        """Layers, output shapes, exact counts, and what a training step with this batch and optimizer (Adam if none is
+        given) takes on the device in use: bytes, and seconds by layers, forward and in all.
 
         shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples;
                  none for a model that was called, or whose inputs say them
+        measure  whether steps of a copy of the model run, for the times that they take; else nothing is compiled
+        Times are forecast for each launch of the step's plan: max(flops / peak, bytes / bandwidth) / 0.6, plus what a
+        launch costs by itself, of what this device was measured to reach at best, once a machine. What is fused counts
+        to the layer whose kernel computes it. The loss is that of mean squares.
         """
         with self.placed():
-            return summarize(self, self._samples("summary", shapes, dtype), batch, optimizer)
+            samples = self._samples("summary", shapes, dtype)
+            arrays = [None if isinstance(s, (tuple, list, int)) else getattr(s, "x", s) for s in shapes]
+            given = arrays if len(arrays) == len(samples) else [None] * len(samples)
+            return summarize(self, samples, batch, optimizer, given if measure else None)
 
     def _samples(self, who: str, given: tuple[Any, ...], dtype: str) -> list[Spec]:
         """Specs of one sample of every input: those given, else what the inputs say,

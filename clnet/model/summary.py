@@ -1,31 +1,36 @@
-"""What a model is made of, and what training it takes: exact counts, and bytes read off the plan
-of a step that never ran.
+"""What a model is made of, and what training it takes: exact counts, and bytes and times read off the plan
+of a step that never ran, or measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import ops as F
 from .. import show
-from ..core.autodiff import gradients
 from ..core.spec import Spec
 from ..core.state import Parameter
 from ..core.tensor import Tensor
 from ..engine import current
 from ..engine.device.memory import size_class
-from ..engine.record import forecast, infer
-from ..layers.base import Layer, no_tape
+from ..engine.record import infer
+from ..layers.base import Layer
 from ..optimizers.base import Optimizer
 from ..optimizers.first_order import Adam
+from .cost import UPDATE, Times, measured, planned
 from .files import layers
 
 BATCHES = (5, 7)  # samples that shapes are tried with: an axis that is 5 with one and 7 with the other is N
 MEANING = {"parameters": "the weights", "gradients": "one number for every weight",
            "buffers": "running means and the like", "activations": "kept for the backward pass",
            "inputs": "one batch", "rounding": "what the buffer pool rounds up"}
+
+
+# What a step's time goes to, of a Times.
+PHASES: dict[str, Callable[[Times], float]] = {
+    "forward": lambda t: t.phase(False), "backward": lambda t: t.phase(True),
+    "update": lambda t: t.parts.get(UPDATE, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,17 @@ class Row:
     type: str
     output: str
     parameters: int
+    forward: float | None = None  # [s] forecast, of what it does itself in a training step of the batch
+    step: float | None = None  # [s] the same with its gradient
+    measured: float | None = None  # [s] of that step where it was measured
 
 
 @dataclass(repr=False)
 class Summary(show.Shown):
-    """`rows` in order of the model; `parameters` in all; `memory` in bytes by what it is for,
-    "total" included. Shows as two tables.
+    """`rows` in order of the model; `parameters` in all; `memory` in bytes by what it is for, "total" included; `times`
+    of a training step, forecast, and `measured`, None where there are none. Shows as two tables, or three.
 
-    batch   samples a step that `memory` is for
+    batch   samples a step that memory and times are for
     """
 
     rows: list[Row]
@@ -58,13 +66,22 @@ class Summary(show.Shown):
     batch: int = 1
     state: str = ""
     note: str = ""
+    device: str = ""
+    times: Times | None = None
+    measured: Times | None = None
 
     def table(self) -> show.Table:
-        """A row a layer: its output, its parameters, their share of all."""
-        rows = [(r.layer, r.type, r.output, r.parameters or None, self._share(r.parameters)) for r in self.rows]
-        frozen = self.parameters - self.trainable
-        return show.Table(["layer", "type", "output", "parameters", "share"], rows, align="lllrr", title=self.title,
-                          foot=("total", "", "", self.parameters, ""),
+        """A row a layer: its output, its parameters, and its times or, where there are none, its share of these."""
+        frozen, totals = self.parameters - self.trainable, dict[str, float]()
+        if self.times:
+            totals |= {"forward": self.times.phase(False), "step": self.times.total}
+        if self.measured and self.measured.parts:
+            totals["measured"] = self.measured.total
+        more = [[_time(getattr(r, name)) for name in totals] or [self._share(r.parameters)] for r in self.rows]
+        rows = [(r.layer, r.type, r.output, r.parameters or None, *m) for r, m in zip(self.rows, more, strict=True)]
+        heads = ["layer", "type", "output", "parameters", *(totals or ["share"])]
+        return show.Table(heads, rows, align="lll".ljust(len(heads), "r"), title=self.title,
+                          foot=("total", "", "", self.parameters, *(map(_time, totals.values()) if totals else [""])),
                           notes=[f"{show.count(frozen)} of them are not trained."] if frozen else [])
 
     def _share(self, n: int) -> str:
@@ -78,36 +95,81 @@ class Summary(show.Shown):
                           title=f"Training with batches of {self.batch}",
                           foot=("total", show.size(self.memory["total"]), ""), notes=[self.note] if self.note else [])
 
+    def clock(self) -> show.Table:
+        """A row for every part of a training step: its time, forecast and measured."""
+        both = {name: t for name, t in (("forecast", self.times), ("measured", self.measured)) if t is not None}
+        rows = [(name, *(_time(of(t)) for t in both.values())) for name, of in PHASES.items()]
+        known = [t.launches for t in both.values() if t.launches]
+        notes = [f"{name}: {show.count(round(self.batch / t.total))} samples/s" for name, t in both.items()]
+        if self.times and self.measured:
+            notes.append(f"forecast / measured: {self.times.total / self.measured.total:.2f}")
+        how = f"{show.plural(known[-1], 'launch')} on {self.device}" if known else self.device
+        return show.Table(["time", *both], rows if known else [], align="l".ljust(len(both) + 1, "r"), notes=notes,
+                          title=f"A training step with batches of {self.batch}: {how}",
+                          foot=("total", *(_time(t.total) for t in both.values())))
+
+    def _tables(self) -> list[show.Table]:
+        timed = self.times is not None or self.measured is not None
+        return [self.table(), self.costs(), *([self.clock()] if timed else [])]
+
     def __repr__(self) -> str:
-        return f"{self.table()}\n\n{self.costs()}"
+        return "\n\n".join(map(str, self._tables()))
 
     def _repr_html_(self) -> str:
-        return self.table().html() + self.costs().html()
+        return "".join(t.html() for t in self._tables())
 
 
-def summarize(model: Layer, samples: Sequence[Spec], batch: int, optimizer: Optimizer | None = None) -> Summary:
-    """The summary of a model for samples of these specs; nothing runs. Builds the model. Raises ShapeError."""
+def summarize(model: Layer, samples: Sequence[Spec], batch: int, optimizer: Optimizer | None = None,
+              given: Sequence[Any] | None = None) -> Summary:
+    """The summary of a model for samples of these specs; builds the model. Nothing runs, unless samples are `given`
+    (None for each input that has none) to measure a step with. Raises ShapeError.
+    """
     seen = [_outputs(model, samples, n) for n in BATCHES]
-    rows, counted = [], set[int]()
-    parts = [part for part in model.descend() if "specs_of_inputs" not in dir(type(part))]  # which are no models
-    within = {id(x) for part in parts for x in part.children().values()}
-    for path, layer in _named(layers(model)):
-        own = [v for x in _own(layer) for v in vars(x).values() if isinstance(v, Parameter) and id(v) not in counted]
-        counted |= {id(v) for v in own}
-        if own or (layer is not model and id(layer) not in within):
-            called = all(id(layer) in s for s in seen)
-            output = ", ".join(map(_shape, *(s[id(layer)] for s in seen))) if called else "not called"
-            rows.append(Row(path or type(model).__name__, type(layer).__name__, output, sum(v.size for v in own)))
+    found, chosen = _parameters(model), optimizer or Adam()
+    within = {path: next((found[p][0] for p in _upwards(path) if p in found), "") for path in layers(model)}
+    specs = [Spec((batch, *s.shape), s.dtype) for s in samples]
+    nbytes, times = planned(model, specs, chosen, {id(x): within[path] for path, x in layers(model).items()})
+    clock = None if given is None else measured(model, given, specs, chosen, within)
+    rows = []
+    for name, layer, count in found.values():
+        called = all(id(layer) in s for s in seen)
+        output = ", ".join(map(_shape, *(s[id(layer)] for s in seen))) if called else "not called"
+        rows.append(Row(name, type(layer).__name__, output, count, times.of(name, False) if times else None,
+                        times.of(name) if times else None, clock.of(name) if clock and clock.parts else None))
     params = [v for v in model.variables().values() if isinstance(v, Parameter)]
-    chosen = optimizer or Adam()
     shapes = " -> ".join((", ".join(f"{s.dtype} {_shape((0, *s.shape), (1, *s.shape))}" for s in samples),
                           ", ".join(map(_shape, *(s[0] for s in seen)))))
     slots = len(chosen.slots())
     state = f"{type(chosen).__name__} keeps {show.plural(slots, 'number') + ' for every weight' if slots else 'none'}"
     note = "No optimizer was given, so Adam's state is counted: summary(optimizer=...) counts another's."
     return Summary(rows, sum(p.size for p in params), sum(p.size for p in params if p.trainable),
-                   _memory(model, [Spec((batch, *s.shape), s.dtype) for s in samples], chosen),
-                   f"{type(model).__name__}: {shapes}", batch, state, "" if optimizer else note)
+                   _memory(model, specs, chosen, nbytes), f"{type(model).__name__}: {shapes}", batch, state,
+                   "" if optimizer else note, str(current().device), times, clock)
+
+
+def _parameters(model: Layer) -> dict[str, tuple[str, Layer, int]]:
+    """(name, layer, parameters that it holds itself and are met there first) of every row, by the layer's path."""
+    found, counted = dict[str, tuple[str, Layer, int]](), set[int]()
+    parts = [part for part in model.descend() if "specs_of_inputs" not in dir(type(part))]  # which are no models
+    within = {id(x) for part in parts for x in part.children().values()}
+    for path, layer in _named(layers(model)):
+        own = [v for x in _own(layer) for v in vars(x).values() if isinstance(v, Parameter) and id(v) not in counted]
+        counted |= {id(v) for v in own}
+        if own or (layer is not model and id(layer) not in within):
+            found[path] = path or type(model).__name__, layer, sum(v.size for v in own)
+    return found
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path, that of the layer around it, and so on to the model's."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+    yield ""
+
+
+def _time(seconds: float | None) -> str:
+    return show.duration(seconds) if seconds else ""
 
 
 def _own(layer: Layer) -> Iterator[Layer]:
@@ -161,30 +223,16 @@ def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> str:
     return f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
 
 
-def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer) -> dict[str, int]:
-    """[bytes] of a training step on the current engine."""
+def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer, between: int) -> dict[str, int]:
+    """[bytes] of a training step on the current engine, `between` of them for values between inputs and outputs."""
     params = model.parameters()
     weights = sum(p.spec.nbytes for p in params)
     others = sum(v.spec.nbytes for v in model.variables().values()) - weights
-
-    def step(*inputs: Any) -> Any:
-        before = model.training
-        model.train()
-        try:
-            with no_tape():
-                out = model(*inputs)
-        finally:
-            model.train(before)
-        total: Any = 0.0
-        for o in _several(out):
-            total = total + F.mean(o * o)
-        return (total, *gradients(total, [p.tensor for p in params]))
-
     memory = {"parameters": weights, "gradients": weights,
               "optimizer state": optimizer.state_bytes(sum(p.size for p in params))}
     if others:
         memory["buffers"] = others
-    memory["activations"] = forecast(step, specs, current()) if params else 0
+    memory["activations"] = between if params else 0
     memory["inputs"] = sum(s.nbytes for s in specs)
     if current().compiles:
         memory["rounding"] = _rounding(memory, len(optimizer.slots()), specs)

@@ -5,7 +5,8 @@ to what the device runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...core.op import OPS, Concatenation, Kernel, Op, Pointwise, Reduction, View
@@ -52,8 +53,8 @@ def _lasting(attrs: dict[str, Any]) -> dict[str, Any]:
 class _Builder:
     """Interns nodes by (op, inputs, attrs): equal subexpressions become one node."""
 
-    def __init__(self, device: Device, known: Callable[[Tensor], bool]) -> None:
-        self.device, self.known = device, known
+    def __init__(self, device: Device, known: Callable[[Tensor], bool], of_parts: Mapping[int, Hashable]) -> None:
+        self.device, self.known, self.of_parts = device, known, of_parts
         self.graph = Graph()
         self.table: dict[tuple[object, ...], Node] = {}
         self.of: dict[int, Node] = {}
@@ -85,7 +86,9 @@ class _Builder:
             if self.known(t):
                 self.of[id(t)] = self.leaf(t)
             else:
-                self.of[id(t)] = self.lower(t)
+                node = self.of[id(t)] = self.lower(t)
+                if node.part is None:
+                    node.part = self.of_parts.get(id(t))
         return [self.of[id(r)] for r in roots]
 
     def lower(self, t: Tensor) -> Node:
@@ -272,10 +275,11 @@ def _split(t: Tensor, device: Device) -> Tensor | None:
 
 
 def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Device,
-          first: Sequence[Tensor] = ()) -> Graph:
+          first: Sequence[Tensor] = (), of_parts: Mapping[int, Hashable] = MappingProxyType({})) -> Graph:
     """The graph under `roots`, down to tensors that are `known` to the engine; leaves in `first` get the first numbers.
+    `of_parts` says by the id of a tensor for what it is computed.
     """
-    builder = _Builder(device, known)
+    builder = _Builder(device, known, of_parts)
     # what is rewritten here was recorded without a wish, and must not take that of the moment
     with autocast(None), precision("fp32"):
         for leaf in first:

@@ -21,7 +21,9 @@ COPY = "copy"
 
 @dataclass(eq=False)
 class Node:
-    """One value of a Graph. `waits` are nodes that it does not read but that have to be there first (see twins)."""
+    """One value of a Graph. `waits` are nodes that it does not read but that have to be there first (see twins); `part`
+    says for what it is computed, where somebody asks.
+    """
 
     number: int
     op: ops.Op | None
@@ -29,6 +31,7 @@ class Node:
     attrs: dict[str, Any]
     spec: Spec
     waits: tuple[Node, ...] = ()
+    part: Hashable = None
 
     shape = property(lambda self: self.spec.shape)
     size = property(lambda self: self.spec.size)

@@ -4,6 +4,8 @@ and a triad in memory and in caches.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import time
 from collections.abc import Callable
@@ -14,6 +16,8 @@ import numpy as np
 
 from ..compile.source import kernel_file
 from .faults import translated
+from .folders import cache_root
+from .program_files import Store, digest
 
 if TYPE_CHECKING:
     from ..opencl import OpenCLEngine
@@ -27,6 +31,8 @@ SAMPLES = 7
 ITEMS_A_CORE = 4
 GPU_GROUP, GPU_GROUPS_A_UNIT, GPU_WIDTH = 256, 16, 4
 GPU_TRIADS = 32  # launches a sample: one is over before the host has seen its end
+LAUNCHES = 256  # of nearly nothing, whose time is that of a launch
+KEPT = 1 << 20  # [bytes] of peaks on disk
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,13 @@ class Peak:
     [GB/s] of a triad in memory, three arrays counted.
 
     streams   (bytes, [GB/s]): the same where all arrays together are so small that caches hold them
+    launch    [s] of a launch by itself, one after the other in a queue; 0 where it was not measured
     """
 
     gflops: float
     gbytes: float
     streams: tuple[tuple[float, float], ...] = ()
+    launch: float = 0.0
 
     def bandwidth(self, nbytes: float = math.inf) -> float:
         """[GB/s] at best over so many bytes: of memory, or of the caches that hold them all."""
@@ -51,25 +59,43 @@ class Peak:
 
     def raised(self, other: Peak) -> Peak:
         """The higher of both, everywhere."""
-        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), (*self.streams, *other.streams))
+        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), (*self.streams, *other.streams),
+                    min((n for n in (self.launch, other.launch) if n), default=0.0))
 
 
 def measure(engine: Engine) -> Peak:
     """The best of several samples of each kernel on the engine's device, which has to be one of OpenCL; about a second.
     """
     able = cast("OpenCLEngine", engine)
-    return Peak(_multiply_adds(able), _triad(able), tuple((8.0 * n, _triad(able, n)) for n in CACHED))
+    found = Peak(_multiply_adds(able), _triad(able), tuple((8.0 * n, _triad(able, n)) for n in CACHED), _launch(able))
+    _known[engine.device.key] = found
+    _store().write(_key(engine), json.dumps(dataclasses.asdict(found)).encode())
+    return found
 
 
 _known: dict[str, Peak] = {}  # by the device's key
 
 
 def known(engine: Engine) -> Peak:
-    """What `measure` found when this process asked first."""
+    """What was measured last, by this process or by one before it on this machine; measured now where nothing was."""
     key = engine.device.key
     if key not in _known:
-        _known[key] = measure(engine)
+        try:
+            kept = json.loads(_store().read(_key(engine)) or b"")
+            _known[key] = Peak(kept["gflops"], kept["gbytes"], tuple((n, r) for n, r in kept["streams"]),
+                               kept["launch"])
+        except (ValueError, KeyError, TypeError):
+            measure(engine)
     return _known[key]
+
+
+def _store() -> Store:
+    return Store(cache_root() / "peaks", KEPT)
+
+
+def _key(engine: Engine) -> str:
+    device = engine.device
+    return digest(json.dumps(["1", device.name, device.runtime, device.driver, device.compute_units]).encode())[:32]
 
 
 def _kernel(engine: OpenCLEngine, name: str, width: int, chains: int = 12) -> Any:
@@ -120,6 +146,17 @@ def _triad(engine: OpenCLEngine, elements: int = ELEMENTS) -> float:
     kernel.set_args(*(b.buffer for b in blocks), np.float32(0.5), np.uint64(elements // units), np.uint64(rounds))
     seconds = _best(engine, kernel, units, GPU_GROUP if gpu else 1, launches=GPU_TRIADS if gpu else 1)
     return 12.0 * elements * rounds / seconds / 1e9
+
+
+def _launch(engine: OpenCLEngine) -> float:
+    """[s] a launch in a row of many that compute nearly nothing, every unit of the device taking part."""
+    device = engine.device
+    group = GPU_GROUP if device.is_gpu else 1
+    items = device.compute_units * (group if device.is_gpu else ITEMS_A_CORE)
+    block = engine.pool.alloc(4 * items, "peak")
+    kernel = _kernel(engine, "multiply_adds", 1 if device.is_gpu else device.vector_width)
+    kernel.set_args(block.buffer, np.float32(0.5), np.float32(1), np.uint64(1))
+    return _best(engine, kernel, items, group, launches=LAUNCHES)
 
 
 def _best(engine: OpenCLEngine, kernel: Any, items: int, group: int, samples: int = SAMPLES,
