@@ -32,7 +32,7 @@ __all__ = [*_CORE, *offer(__name__, {
     "clnet.init": "seed",
     "clnet.model": "Graph Input Model Sequential load",
     "clnet.train": "Trainer data",
-    "clnet.workbench": "explore",
+    "clnet.workbench": "explore tune",
     "clnet.workbench.check": "check",
     "clnet.workbench.magics": "load_ipython_extension unload_ipython_extension",
     "clnet.errors": "ClnetError ConfigError ShapeError DTypeError IndexingError DataError NoDeviceError "

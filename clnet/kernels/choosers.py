@@ -31,12 +31,16 @@ class Chooser(NamedTuple):
 
     def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
         """Who serves these operands (shapes, strides, dtypes) on the device, and why not the others."""
-        module, _, name = self.problem.rpartition(".")
-        make = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-        problem = make(*self.first, operands, **attrs)
+        problem = self.asked(operands, **attrs)
         if isinstance(problem, Refusal):
             return Choice(self.family, None, None, tuple((v, problem.why) for v in VARIANTS[self.family]))
         return choose(self.family, problem, device)
+
+    def asked(self, operands: Sequence[Operand], **attrs: Any) -> Any:
+        """What its variants are asked about, or a Refusal."""
+        module, _, name = self.problem.rpartition(".")
+        make = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        return make(*self.first, operands, **attrs)
 
     def __call__(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> list[Stage] | None:
         return self.choice(device, operands, **attrs).stages

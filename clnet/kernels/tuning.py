@@ -11,7 +11,8 @@
     overriding(...)                 what a search is trying
 
 A file: {"device": name, "driver": ..., "made": how, "ops": {op: {"": {tunable: value}, shape class: {tunable:
-value}}}}; "" holds for all shapes. Unknown devices get none, and the heuristics of the geometries serve.
+value}}}}; "" holds for all shapes. Unknown devices get none, and the heuristics of the geometries serve. The user's has
+"gains", too: by the same names the call that was timed, its times before and after, and the numbers of before.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _shipped: Tables = {}
 _own: Tables = {}
 _tried: dict[tuple[str, str], Numbers] = {}
 _served: set[str] | None = None
+_read: list[tuple[str, str]] | None = None
 _rules_alone = False
 
 
@@ -81,6 +83,8 @@ def _defaults() -> dict[str, Any]:
 
 def numbers(device: Device, section: str, shape: str = "") -> Numbers:
     """The numbers that hold for a section ("matmul cpu") on a device: defaults, overridden by what was measured."""
+    if _read is not None:
+        _read.append((section, shape))
     return {**_of_machine(section, device.instructions, device.l2_cache),
             **tuned(device, section.partition(" ")[0], shape)}
 
@@ -99,6 +103,12 @@ def tuned(device: Any, op: str, shape: str = "") -> Numbers:
                 if _served is not None:
                     _served.add(f"{where} {name} {op} {part}".strip())
     return found | _tried.get((op, ""), {}) | _tried.get((op, shape), {})
+
+
+def sources(device: Any, op: str, shape: str = "") -> dict[str, str]:
+    """Which of an op's numbers come from a table, and from which: "shipped" or "own"."""
+    return {name: where for where, tables, place in (("shipped", _shipped, shipped), ("own", _own, own_file))
+            for part in ("", shape) for name in _read_once(tables, device, place)[1].get(op, {}).get(part, {})}
 
 
 def _read_once(tables: Tables, device: Any, place: Callable[[Any], Any]) -> tuple[str, Numbers]:
@@ -141,19 +151,53 @@ def frozen(value: Any) -> Any:
     return tuple(frozen(v) for v in value) if isinstance(value, list) else value
 
 
-def keep(device: Any, entry: tuple[str, str], numbers: Numbers, made: str, path: Path | None = None) -> Path:
-    """Writes the numbers of (op, shape class) into the user's table, or the one given; they hold from now on."""
+def keep(device: Any, entry: tuple[str, str], numbers: Numbers, made: str, path: Path | None = None,
+         gain: Mapping[str, Any] | None = None) -> Path:
+    """Writes the numbers of (op, shape class) into the user's table, or the one given, over those of that class that
+    are there; they hold from now on. `gain` says what was timed: "call", "before_ms", "after_ms".
+    """
     path = path or own_file(device)
-    private_folder(path.parent)
     table = read(path)
-    ops = table.get("ops", {})
-    ops.setdefault(entry[0], {})[entry[1]] = numbers
-    text = {"device": device.name, "driver": device.driver, "made": made,
-            "ops": {op: dict(sorted(c.items())) for op, c in sorted(ops.items())}}
-    write_atomically(path, (json.dumps(text, indent=1) + "\n").encode())
+    classes = table.setdefault("ops", {}).setdefault(entry[0], {})
+    before = classes.get(entry[1], {})
+    classes[entry[1]] = {**before, **numbers}
+    gains = table.setdefault("gains", {}).setdefault(entry[0], {})
+    gains[entry[1]] = {**(gain or {}), "made": made, "numbers": numbers, "before": before}
+    return _write(path, {**table, "device": device.name, "driver": device.driver, "made": made})
+
+
+def undo(device: Any, entry: tuple[str, str], path: Path | None = None) -> Path:
+    """Takes back what was written last for (op, shape class): the numbers of before hold from now on. KeyError where
+    nothing was.
+    """
+    path = path or own_file(device)
+    table = read(path)
+    before = table.get("gains", {}).get(entry[0], {}).pop(entry[1], {}).get("before")
+    del table["ops"][entry[0]][entry[1]]
+    if before:
+        table["ops"][entry[0]][entry[1]] = before
+    return _write(path, table)
+
+
+def _write(path: Path, table: dict[str, Any]) -> Path:
+    parts = {part: {op: dict(sorted(c.items())) for op, c in sorted(table.get(part, {}).items()) if c}
+             for part in ("ops", "gains")}
+    private_folder(path.parent)
+    write_atomically(path, (json.dumps({**table, **parts}, indent=1) + "\n").encode())
     _own.clear()
     _shipped.clear()
     return path
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[list[tuple[str, str]]]:
+    """Collects (section, shape class) of the numbers that are asked for inside."""
+    global _read
+    before, _read = _read, []
+    try:
+        yield _read
+    finally:
+        _read = before
 
 
 def trying() -> bool:

@@ -2,4 +2,4 @@
 
 from ..names import offer as _offer
 
-__all__ = [*_offer(__name__, {}, "explore")]
+__all__ = [*_offer(__name__, {}, "explore tune")]

@@ -68,11 +68,16 @@ serves, by its shortest offer. Where all refuse, the op's formula serves, from s
 
 def page() -> str:
     """The whole page as Markdown."""
+    parts = [HEAD, *(part for family in families() for part in _family(family)), "## Numbers\n", *_numbers()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def families() -> list[str]:
+    """All families of kernels, with the choosers that ask them."""
     every_op()  # all modules of ops are imported: their choosers are there
     for package in pkgutil.iter_modules(kernels.__path__):
         importlib.import_module(f"{kernels.__name__}.{package.name}")
-    parts = [HEAD, *(part for family in sorted(VARIANTS) for part in _family(family)), "## Numbers\n", *_numbers()]
-    return "\n".join(parts).rstrip() + "\n"
+    return sorted(VARIANTS)
 
 
 def _family(family: str) -> Iterator[str]:

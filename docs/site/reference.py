@@ -13,7 +13,8 @@ from clnet.core.op import Op
 from clnet.names import public
 from clnet.show import opening
 
-DEEPER = ("clnet.train.data", "clnet.ops.custom", "clnet.ops.random")  # beside clnet and the modules that it lists
+DEEPER = ("clnet.train.data", "clnet.ops.custom", "clnet.ops.random",  # beside clnet and the modules that it lists
+          "clnet.explore", "clnet.tune")
 SKIPPED = ("clnet.workbench",)  # whose commands and widgets have pages of their own
 EXAMPLE = "\nExample:\n"
 
@@ -36,9 +37,9 @@ def _offers(name: str) -> bool:
 
 
 def module(name: str) -> Any:
-    """The module of a name; clnet.ops.random is one under another name."""
+    """The module of a name; clnet.ops.random, clnet.explore and clnet.tune are some under other names."""
     package, _, last = name.rpartition(".")
-    return getattr(importlib.import_module(package), last) if package and package != "clnet" else (
+    return getattr(importlib.import_module(package), last) if package and package != "clnet" or name in DEEPER else (
         importlib.import_module(name))
 
 

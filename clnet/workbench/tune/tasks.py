@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ... import ops as F
 from ...core.autodiff import gradients
+from ...core.spec import is_float, np_dtype
 from ...core.tensor import Tensor
 from ...engine.device.devices import Device
 from ...errors import ConfigError
@@ -24,13 +27,23 @@ from ...kernels.matmul import problem as matmul_problem
 
 @dataclass(frozen=True)
 class Task:
-    """One call. `entry` is where its numbers stand in a table: (op, shape class)."""
+    """One call. `entry` is where its numbers stand in a table: (op, shape class); `shapes` are those of its inputs, and
+    `dtypes` theirs, float32 where none are said.
+    """
 
     label: str
     entry: tuple[str, str]
     call: Callable[..., Any]
     reference: Callable[..., Any] | None  # None: the float64 engine
     shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...] = ()
+
+    def arrays(self) -> list[np.ndarray[Any, Any]]:
+        """Inputs: N(0, 1), and 0 where they are whole numbers."""
+        rng = np.random.default_rng(0)
+        return [rng.standard_normal(s, np.float32).astype(np_dtype(dtype)) if is_float(dtype) else
+                np.zeros(s, np_dtype(dtype))
+                for s, dtype in zip(self.shapes, self.dtypes or ("float32",) * len(self.shapes), strict=True)]
 
 
 SQUARES = (64, 128, 256, 512, 1152, 2048)

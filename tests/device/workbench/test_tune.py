@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,6 @@ from clnet.workbench.tune import command as search
 from clnet.workbench.tune import tasks as tune_tasks
 
 SHAPE = (96, 96)
-
-
-@pytest.fixture
-def cpu(engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A CPU's engine with empty tables."""
-    if not engine.compiles or engine.device.kind != "cpu":
-        pytest.skip("the numbers here are those of CPUs")
-    monkeypatch.setattr(tune, "own_file", lambda d: tmp_path / "own.json")
-    monkeypatch.setattr(tune, "shipped", lambda d: tmp_path / "shipped.json")
-    for table in (tune._own, tune._shipped):
-        table.clear()
-    engine.plans.clear()
-    yield engine
-    engine.plans.clear()
-    for table in (tune._own, tune._shipped):
-        table.clear()
 
 
 def product(engine: Any) -> tuple[str, np.ndarray[Any, Any]]:
