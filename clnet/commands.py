@@ -17,6 +17,7 @@ from .options import (
     OWN,
     Option,
     above_zero,
+    assignment,
     data,
     json_file,
     json_option,
@@ -141,7 +142,8 @@ def _bench(args: Namespace) -> int:
 def _report(args: Namespace) -> int:
     from .workbench import report
 
-    return report.main(_use(args.device), args.folder, quick=args.quick)
+    return report.main(_use(args.device), args.folder, quick=args.quick, keep=args.keep, only=args.notebooks,
+                       values=dict(args.values or ()))
 
 
 def _tune(args: Namespace) -> int:
@@ -311,12 +313,20 @@ COMMANDS = (
                help="in place of comparing: write there where the works' time goes, launch by launch"),
         DEVICE,
     )),
-    Command("report", "clnet report --quick", "train, check, compare and time; write one self-contained HTML page",
-            _report, (
-        option("--quick", action="store_true", help="smallest form of every part"),
+    Command("report", "clnet report --quick",
+            "train, check, compare, time and run the notebooks; write a page that needs nothing else, and the list of "
+            "all runs with what changed since the last", _report, (
+        option("--quick", action="store_true", help="smallest form of every part, and one notebook"),
         option("--folder", type=Path, default=Path("reports"), help="where the report goes (default: reports)"),
+        option("--keep", type=whole(1), default=20, metavar="N",
+               help="runs that stay in the folder; what is older is deleted (default: 20)"),
+        option("--notebooks", metavar="TEXT",
+               help="only those whose name contains this, or none (default: all; with --quick the tour)"),
+        option("--set", action="append", type=assignment, dest="values", metavar="NAME=VALUE",
+               help="a parameter of notebooks, as in --set epochs=2; once for each"),
         DEVICE,
-    )),
+    ), "`runs/` in the folder has a page a run and its figures, `index.html` lists them; of the newest run there is "
+       "Markdown, too."),
     Command("tune", "clnet tune --op matmul --budget 60",
             "measure on this machine what the defaults only estimate, and keep it in the user's folder", _tune, (
         option("--op", choices=("matmul", "conv", "winograd"), help="whose kernel's numbers to search"),

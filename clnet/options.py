@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,17 @@ def share(text: str) -> float:
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"expected a share of at least 0 and below 1; got {text}")
     return value
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """A name and a value: a literal of Python, or else text."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (equals and name.isidentifier()):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, as in epochs=2; got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
 
 
 def above_zero(text: str) -> float:

@@ -16,6 +16,8 @@ from pathlib import Path
 from ..errors import ConfigError, DataError
 
 COPY = Path("clnet-notebooks")
+SHIPPED = Path(__file__).resolve().parents[1] / "notebooks"
+CHECKOUT = SHIPPED.parents[1] / "notebooks"
 GRACE = 20.0  # [s] that the server has to end its kernels
 
 
@@ -90,18 +92,23 @@ def free_port(ip: str) -> int:
         return int(server.getsockname()[1])
 
 
+def sources(who: str) -> Path:
+    """The folder of the notebooks: the checkout's, or the package's. DataError where there is none."""
+    if (CHECKOUT.parent / "pyproject.toml").is_file() and CHECKOUT.is_dir():
+        return CHECKOUT
+    if not SHIPPED.is_dir():
+        raise DataError(
+            f"{who}: expected the notebooks in {SHIPPED.parent.name}/{SHIPPED.name}; got none; install clnet again.")
+    return SHIPPED
+
+
 def notebooks(start: Path | None = None) -> Path:
     """The checkout's notebooks, or a copy of the shipped ones in ./clnet-notebooks;
     files that are there already stay as they are.
     """
-    package = Path(__file__).resolve().parents[1]
-    checkout = package.parent / "notebooks"
-    if (package.parent / "pyproject.toml").is_file() and checkout.is_dir():
-        return checkout
-    shipped, target = package / "notebooks", (start or Path.cwd()) / COPY
-    if not shipped.is_dir():
-        raise DataError(
-            f"lab: expected the notebooks in {shipped.parent.name}/{shipped.name}; got none; install clnet again.")
+    shipped, target = sources("lab"), (start or Path.cwd()) / COPY
+    if shipped == CHECKOUT:
+        return shipped
     try:
         target.mkdir(exist_ok=True)
         for path in sorted(shipped.glob("*.ipynb")):

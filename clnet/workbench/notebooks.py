@@ -3,6 +3,8 @@
     python -m clnet.workbench.notebooks [FILE.ipynb ...]       runs them and keeps what they show
                                                                (default: notebooks/*.ipynb)
 
+A value of the cell tagged `parameters` can be given from outside, as Papermill does it: see `run`, and `clnet report`.
+
 Each runs front to back in a kernel of its own, in an empty folder. What is kept carries neither times of cells nor the
 state of widgets, and a hash of the sources, by which `stale` knows without running anything that the outputs are not
 theirs any more. Nothing is written of a notebook that fails, warns, names a folder of this machine or needs an emoji
@@ -12,14 +14,17 @@ font.
 from __future__ import annotations
 
 import argparse
+import ast
+import contextlib
 import hashlib
 import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClnetError, DataError
@@ -32,6 +37,8 @@ FOLDER = Path("notebooks")
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
           "language_info": {"name": "python"}}
 WIDGET = "application/vnd.jupyter.widget-view+json"
+TAG = "parameters"  # of the cell whose values can be given
+PATIENCE = 600  # [s] for a cell
 LARGEST = 700_000  # [bytes] of a notebook: they are part of the repository and of the package
 PLACES = re.compile(r"(?<![\w.])(/(home|root|Users|tmp|var|opt|mnt|work)/|[A-Z]:\\\\?\w)|site-packages")
 EMOJI = re.compile("[\u2600-\u26ff\u2705\u274c\u274e\u2753-\u2757\u2795-\u2797\u2b50\ufe0f\U0001f000-\U0001faff]")
@@ -50,21 +57,58 @@ def stale(notebook: NotebookNode) -> bool:
 
 def executed(path: Path) -> Any:
     """The notebook with the outputs of a run, cleaned. DataError with the cell that fails."""
+    notebook, wrong = run(path)
+    if wrong:
+        raise DataError(f"{path.name}: expected cells that run; got {wrong}")
+    return notebook
+
+
+def run(path: Path, values: Mapping[str, Any] = MappingProxyType({}), device: str = "") -> tuple[Any, str]:
+    """(the notebook as a run left it, cleaned; "" or the error that ended it, and its cell).
+
+    values  for the names that its cell tagged `parameters` assigns; those that it does not know are left out
+    device  that its kernel finds, as CLNET_DEVICE; "": the one that it would find by itself
+    """
     import nbformat
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
-    notebook = nbformat.read(path, as_version=4)
+    notebook, wrong = nbformat.read(path, as_version=4), ""
+    _give(notebook, values)
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False,
+        client = NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3", record_timing=False,
                                 store_widget_state=False, resources={"metadata": {"path": folder}})
         try:
-            client.execute()
+            client.execute(env=os.environ | ({"CLNET_DEVICE": device} if device else {}))
         except CellExecutionError as error:
             last = [cell.source for cell in notebook.cells if cell.get("execution_count")][-1]
-            raise DataError(
-                f"{path.name}: expected cells that run; got {error.ename}: {error.evalue} in: {last}") from None
-    return cleaned(notebook)
+            wrong = f"{error.ename}: {error.evalue} in: {last}"
+        except CellTimeoutError:
+            wrong = f"a cell that took longer than {duration(PATIENCE)}"
+    return cleaned(notebook), wrong
+
+
+def parameters(notebook: NotebookNode) -> dict[str, Any]:
+    """The names that its cell tagged `parameters` assigns, with the values that they have there, where those are
+    literals.
+    """
+    found: dict[str, Any] = {}
+    for statement in (s for cell in notebook.cells if TAG in cell.metadata.get("tags", ()) and cell.cell_type == "code"
+                      for s in ast.parse(cell.source).body if isinstance(s, ast.Assign)):
+        with contextlib.suppress(ValueError):
+            found |= {t.id: ast.literal_eval(statement.value) for t in statement.targets if isinstance(t, ast.Name)}
+    return found
+
+
+def _give(notebook: NotebookNode, values: Mapping[str, Any]) -> None:
+    """Puts a cell that assigns the values behind that of the parameters."""
+    import nbformat
+
+    given = {name: value for name, value in values.items() if name in parameters(notebook)}
+    if given:
+        at = next(k for k, cell in enumerate(notebook.cells) if TAG in cell.metadata.get("tags", ()))
+        source = "\n".join(f"{name} = {value!r}" for name, value in given.items())
+        notebook.cells.insert(at + 1, nbformat.v4.new_code_cell(source, metadata={"tags": [f"injected-{TAG}"]}))
 
 
 def cleaned(notebook: NotebookNode) -> Any:

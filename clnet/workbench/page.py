@@ -63,7 +63,8 @@ class Table:
 @dataclass
 class Section:
     """A part of a page: text lines, tables, pictures, kinds of status.
-    `verdict`: its sentence for the top; `error`: what went wrong.
+    `verdict`: its sentence for the top, `short`: in a few words, for the list of runs; `error`: what went wrong;
+    `rows`: what was measured.
     """
 
     title: str
@@ -73,6 +74,8 @@ class Section:
     error: str = ""
     seconds: float | None = None
     verdict: str = ""
+    short: str = ""
+    rows: Sequence[Any] = ()
     kinds: list[status_tables.Kind] = field(default_factory=list)
     terms: dict[str, str] = field(default_factory=dict)
 
@@ -113,11 +116,14 @@ def camel(text: object) -> Any:
     """The text escaped, with places where a narrow column may break a name: CrossAttention."""
     import markupsafe
 
+    if isinstance(text, tables.Link):
+        return markupsafe.escape(text)
     return markupsafe.Markup(re.sub(r"(?<=[a-z0-9_.])(?=[A-Z_])", "<wbr>", str(markupsafe.escape(text))))
 
 
-def render(title: str, lead: Sequence[str], sections: Sequence[Section], verdict: Sequence[str] = ()) -> str:
-    """The page: the verdict on top, then the sections, then how it was made (`lead`).
+def render(title: str, lead: Sequence[str], sections: Sequence[Section], verdict: Sequence[str] = (),
+           up: str = "") -> str:
+    """The page: the verdict on top, then the sections, then how it was made (`lead`); `up`: the page that lists it.
     Every text is escaped by the template.
     """
     import jinja2
@@ -130,7 +136,7 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section], verdict
     # The hash is of all that stands between the tags, and nothing else may run.
     digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        title=title, verdict=list(verdict), lead=[*lead, f"Made with {tables.versions()}."], sections=sections,
+        title=title, verdict=list(verdict), lead=[*lead, f"Made with {tables.versions()}."], sections=sections, up=up,
         style=style, script=script, script_hash=f"sha256-{digest}")
 
 
@@ -150,7 +156,7 @@ def parity_section(found: Parity) -> Section:
 def status_section(rows: Sequence[StatusRow]) -> Section:
     """Rows of status as a section: by kind and family, what is there and what is to come."""
     return Section("Status", [f"{status_tables.counts(rows)}.", LEGEND], kinds=status_tables.kinds(rows),
-                   terms=status_tables.MEANING)
+                   terms=status_tables.MEANING, rows=rows)
 
 
 def bench_section(rows: Sequence[Any], pictures: Mapping[str, Picture]) -> Section:
@@ -159,7 +165,7 @@ def bench_section(rows: Sequence[Any], pictures: Mapping[str, Picture]) -> Secti
     legends = {legend: [title for title, other, _ in found if other == legend] for _, legend, _ in found}
     text = [f"{', '.join(titles).capitalize()}. {legend}" for legend, titles in legends.items()]
     return Section("Bench", text, [Table(title.capitalize(), some, BELOW) for title, _, some in found],
-                   list(pictures.values()))
+                   list(pictures.values()), rows=rows)
 
 
 def _by_work(row: Mapping[str, Any]) -> dict[str, Any]:

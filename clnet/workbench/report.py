@@ -1,28 +1,32 @@
-"""`clnet report`: trains, checks, compares and times in short forms,
-and writes one HTML page, Markdown and pictures.
+"""`clnet report`: trains, checks, compares, times and runs the notebooks, and files what came of it: a page a run, a
+list of the runs, of the newest one Markdown and pictures.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..engine import on
 from ..show import duration, plural
 from ..train import examples
-from . import page, parity, plots, tables, terminal
+from . import filed, page, parity, plots, runs, since, tables, terminal
 from .bench import command as bench
 from .bench import plots as bench_plots
 from .bench.plots import pictures
 from .evidence import registry
 from .marks import Mark
 from .page import Section, Table
+from .runs import Run
 from .status import run as status
 from .status import tables as status_tables
 from .status.row import Row as StatusRow
@@ -31,32 +35,53 @@ if TYPE_CHECKING:
     from ..engine.device.devices import Device
     from ..engine.protocol import Engine
 
+QUICK_NOTEBOOK, NO_NOTEBOOK = "00_tour", "none"
 TRAINED = ("mlp", "cnn", "lstm", "transformer")
 QUICK_TRAINED = ("mlp", "cnn")
 SKIPPED = ("fp16",)  # aspects that a quick report does not ask: as much compiling again as a fifth of the others
 CURVES = {"loss": "cross entropy", "accuracy": "accuracy"}
 
 
-def main(engine: Engine, folder: Path, *, quick: bool = False) -> int:
-    """Writes the report and says where it is.
+def main(engine: Engine, folder: Path, *, quick: bool = False, keep: int = runs.KEEP, only: str | None = None,
+         values: Mapping[str, Any] = MappingProxyType({})) -> int:
+    """Writes the page of a run, its Markdown and the list of runs, and says where they are.
     Exit status 1 if a part failed; the other parts are there all the same.
+
+    keep    runs that stay, the newest
+    only    of the notebooks those whose name contains this, "none" for none (default: all, with `quick` the first)
+    values  for notebooks that have parameters of these names
     """
     start = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"report: {tables.device_words(engine.device)}; written to {folder.resolve()}{os.sep}", file=sys.stderr)
+    run = runs.started(engine.device, quick, command(quick, keep, only, values))
+    only = only if only is not None else QUICK_NOTEBOOK if quick else ""
+    if only != NO_NOTEBOOK:
+        filed.chosen(only, values)
+    print(f"report: {run.machine}; written to {folder.resolve()}{os.sep}", file=sys.stderr)
+    (folder / runs.FOLDER).mkdir(parents=True, exist_ok=True)
     parts: list[tuple[str, Callable[[Any, bool], Section]]] = [("Training", training), ("Status", checked),
                                                                ("Parity", compared), ("Bench", timed)]
+    if only != NO_NOTEBOOK:
+        place = folder / runs.FOLDER / run.name
+        parts.append(("Notebooks", lambda engine, quick: filed.filed(place, only, values, engine.device.key)))
     sections = []
     with on(engine):
         for name, part in parts:
             sections.append(attempt(name, part, engine, quick))
             print(f"report: {line(sections[-1])}", file=sys.stderr)
-    command = "clnet report --quick" if quick else "clnet report"
-    write(folder, made(engine.device, command, time.perf_counter() - start, sections), sections, command, engine.device)
-    for sentence in verdict(engine.device, sections):
+    said = verdict(engine.device, sections)
+    page_of = write(folder, came_to(run, time.perf_counter() - start, sections), sections, said, engine.device, keep)
+    for sentence in said:
         terminal.say(sentence)
-    print(f"report: {(folder / 'index.html').resolve()}")
+    print(f"report: {page_of.resolve()}\nall runs: {(folder / runs.INDEX).resolve()}")
     return int(any(s.error for s in sections))
+
+
+def command(quick: bool, keep: int, only: str | None, values: Mapping[str, Any]) -> str:
+    """The call as it is typed, with what is not the default; not with its folder, which is of one machine."""
+    return " ".join(["clnet report", *(["--quick"] if quick else []),
+                     *([f"--keep {keep}"] if keep != runs.KEEP else []),
+                     *([f"--notebooks {shlex.quote(only)}"] if only is not None else []),
+                     *(f"--set {shlex.quote(f'{k}={v}')}" for k, v in values.items())])
 
 
 def line(section: Section) -> str:
@@ -65,11 +90,20 @@ def line(section: Section) -> str:
     return f"{section.title}, {duration(section.seconds or 0.0)}: {ended}"
 
 
-def made(device: Device, command: str, seconds: float, sections: Sequence[Section]) -> list[str]:
+def came_to(run: Run, seconds: float, sections: Sequence[Section]) -> Run:
+    """The run with what its parts came to."""
+    rows = {s.title: list(s.rows) for s in sections}
+    return replace(run, seconds=seconds, short={s.title: s.short for s in sections if s.short},
+                   failed=[s.title for s in sections if s.error], status=rows.get("Status", []),
+                   bench=rows.get("Bench", []),
+                   pictures=[f"{page.file_name(p.heading)}.png" for s in sections for p in s.pictures])
+
+
+def made(run: Run, sections: Sequence[Section]) -> list[str]:
     """How the report came to be, for its foot."""
     parts = ", ".join(f"{s.title.lower()} {duration(s.seconds or 0.0)}" for s in sections)
-    return [f"Made by `{command}` in {duration(seconds)} ({parts}).",
-            f"Device: {tables.device_words(device)}; {device.platform}, driver {device.driver}."]
+    return [f"Made by `{run.command}` in {duration(run.seconds)} ({parts}).",
+            f"Device: {run.machine}; {run.driver}."]
 
 
 def verdict(device: Device, sections: Sequence[Section]) -> list[str]:
@@ -79,7 +113,7 @@ def verdict(device: Device, sections: Sequence[Section]) -> list[str]:
     said = {s.title: s.verdict or (f"{s.title} failed: {s.error.rstrip('.')}." if s.error else "") for s in sections}
     checks = " ".join(filter(None, (said.get("Status"), said.get("Parity"))))
     where = f"On {tables.device_words(device)}, {plural(device.compute_units, 'compute unit')}: "
-    return [where + checks, *filter(None, (said.get("Training"), said.get("Bench")))]
+    return [where + checks, *filter(None, (said.get("Training"), said.get("Bench"), said.get("Notebooks")))]
 
 
 def attempt(name: str, part: Callable[[Any, bool], Section], engine: Engine, quick: bool) -> Section:
@@ -116,7 +150,7 @@ def trained(runs: Sequence[Any]) -> Section:
     how = ("Networks trained on scikit-learn's digits on the device, and tested on the fifth of them that they did "
            "not see.")
     return Section("Training", [how], [Table("Networks", rows, ("test loss", "parameters", "epochs"))], curves,
-                   error="; ".join(missed),
+                   error="; ".join(missed), short=", ".join(f"{r.kind} {100 * r.accuracy:.1f} %" for r in runs),
                    verdict=f"Trained here, {reached} of the digits that they had not seen are read right: {asked}.")
 
 
@@ -133,6 +167,8 @@ def checked(engine: Engine, quick: bool) -> Section:
                                "gradients from a recorded training step. `clnet status` runs more of them, each by "
                                "itself, and the operations, float16 and times.")
     section.verdict = status_sentence(rows)
+    here = [r for r in rows if r.there]
+    section.short = f"{sum(r.green for r in here)} of {len(here)} green"
     section.error = "; ".join(f"{name} cannot be imported: {why}" for name, why in broken.items())
     return section
 
@@ -154,6 +190,7 @@ def compared(engine: Engine, quick: bool) -> Section:
     found = parity.compare(*parity.digits("cnn"), engine, "digits-cnn")
     section = page.parity_section(found)
     section.error = "" if found.first is None else str(found)
+    section.short = "agrees" if found.first is None else "diverges"
     if not section.error:
         section.verdict = f"The cnn's {len(found.places)} outputs and gradients agree with the float64 reference."
     return section
@@ -165,22 +202,18 @@ def timed(engine: Engine, quick: bool) -> Section:
     section = page.bench_section(rows, pictures(rows))
     section.error = "; ".join(f"{r.work}: {r.note}" for r in rows if r.failed)
     section.verdict = speed_sentence(rows)
+    section.short = ", ".join(f"{_median(some):.2f} × {p}" for p, some in strictest(rows).items())
     return section
 
 
 def speed_sentence(rows: Sequence[Any]) -> str:
     """Against whom, how many works are faster, by how much in the median; or that there was nobody."""
-    trusted = [r for r in rows if bench_plots.compared(r)]
-    peers: dict[str, list[float]] = {_proper(p): [r.ratio for r in trusted if r.peer == p]
-                                     for p in dict.fromkeys(r.peer for r in trusted)}
-    least = {_proper(r.peer): r for r in sorted(trusted, key=lambda r: -r.ratio)}
-    strict: dict[str, str] = {}  # of each peer the form that is hardest on us
-    for p in sorted(peers, key=lambda p: statistics.median(peers[p])):
-        strict.setdefault(p.partition(" ")[0], p)
-    said = [f"against {p}, {sum(v > 1 for v in peers[p])} of {plural(len(peers[p]), 'work')} are faster, in the "
-            f"median {statistics.median(peers[p]):.2f} times as fast, least {least[p].ratio:.2f} ({least[p].work})"
-            for p in strict.values()]
-    absent = [] if any("PyTorch" in p for p in peers) else ["PyTorch is not installed"]
+    peers = strictest(rows)
+    least = {p: min(some, key=lambda r: r.ratio) for p, some in peers.items()}
+    said = [f"against {p}, {sum(r.ratio > 1 for r in some)} of {plural(len(some), 'work')} are faster, in the median "
+            f"{_median(some):.2f} times as fast, least {least[p].ratio:.2f} ({least[p].work})"
+            for p, some in peers.items()]
+    absent = [] if any(r.peer.startswith("torch ") for r in rows) else ["PyTorch is not installed"]
     words = [r.unfit for r in rows if r.ratio]
     left = {"doubted": "as not to be trusted", "busy": "for the machine was busy"}
     doubt = [f"{plural(words.count(word), 'ratio')} left out {why}" for word, why in left.items() if word in words]
@@ -188,18 +221,49 @@ def speed_sentence(rows: Sequence[Any]) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+def strictest(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """The rows whose ratios are reported, by peer: of each peer the form that is hardest on us."""
+    trusted = [r for r in rows if bench_plots.compared(r)]
+    peers = {_proper(p): [r for r in trusted if r.peer == p] for p in dict.fromkeys(r.peer for r in trusted)}
+    strict: dict[str, str] = {}
+    for p in sorted(peers, key=lambda p: _median(peers[p])):
+        strict.setdefault(p.partition(" ")[0], p)
+    return {p: peers[p] for p in strict.values()}
+
+
+def _median(rows: Sequence[Any]) -> float:
+    return statistics.median(r.ratio for r in rows)
+
+
 def _proper(peer: str) -> str:
     return peer.replace("numpy", "NumPy").replace("torch ", "PyTorch ")
 
 
-def write(folder: Path, lead: Sequence[str], sections: Sequence[Section], command: str, device: Device) -> None:
-    """index.html, a Markdown file a section, and the pictures."""
-    said = verdict(device, sections)
-    (folder / "index.html").write_text(page.render("clnet report", lead, sections, said), encoding="utf-8")
+def write(folder: Path, run: Run, sections: Sequence[Section], said: Sequence[str], device: Device,
+          keep: int) -> Path:
+    """The page of the run, which is returned; its Markdown and pictures; what is kept of it; the list of runs."""
+    earlier = runs.read(folder)
+    change = since.changes(run, runs.before(run, earlier))
+    run, lead = replace(run, since=change.short), made(run, sections)
+    path = folder / runs.FOLDER / f"{run.name}.html"
+    title = f"clnet report, {run.when}"
+    tables.save(path, page.render(title, lead, [change, *sections, runs.environment(run, device)], said,
+                                  up=f"../{runs.INDEX}"))
     for s in sections:
-        short = f"In short: {tables.cell(s.verdict)}" if s.verdict else ""
-        where = "  \n".join(tables.cell(text) for text in lead[1:])
-        text = "\n\n".join(filter(None, [tables.header(s.title, command), short, where, s.markdown()]))
-        (folder / f"{page.file_name(s.title)}.md").write_text(text, encoding="utf-8")
-        for picture in s.pictures:
-            (folder / f"{page.file_name(picture.heading)}.png").write_bytes(picture)
+        markdown(folder, run, s, lead[1:])
+    runs.tidy(folder, earlier, run)
+    runs.write(run, folder)
+    runs.index(folder, runs.bounded(folder, keep), said, change, [f"{page.file_name(s.title)}.md" for s in sections])
+    return path
+
+
+def markdown(folder: Path, run: Run, section: Section, lead: Sequence[str]) -> None:
+    """A section's Markdown, and its pictures."""
+    short = f"In short: {tables.cell(section.verdict)}" if section.verdict else ""
+    text = "\n\n".join(filter(None, [tables.header(section.title, run.command), short,
+                                      "  \n".join(map(tables.cell, lead)), section.markdown()]))
+    # Executed notebooks lie in the run's folder, beside its page.
+    text = text.replace(f"]({run.name}/", f"]({runs.FOLDER}/{run.name}/")
+    tables.save(folder / f"{page.file_name(section.title)}.md", text)
+    for picture in section.pictures:
+        (folder / f"{page.file_name(picture.heading)}.png").write_bytes(picture)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import html
 import json
 import os
 import platform
@@ -40,9 +41,27 @@ def device_words(device: Device) -> str:
     return f"{device.name.removeprefix('pthread-')}, {who}"
 
 
+class Link(str):
+    """Text that leads to a file: `to`, relative to the page or table that it stands in."""
+
+    to: str
+
+    def __new__(cls, text: str, to: str) -> Link:
+        made = super().__new__(cls, text)
+        made.to = to
+        return made
+
+    @property
+    def markdown(self) -> str:
+        return f"[{cell(str(self))}]({self.to})"
+
+    def __html__(self) -> str:
+        return f'<a href="{html.escape(self.to)}">{html.escape(str(self))}</a>'
+
+
 def cell(text: object) -> str:
     """Text that stays text in a Markdown table: no markup, no line ends, no HTML."""
-    if isinstance(text, Mark):
+    if isinstance(text, (Mark, Link)):
         return text.markdown
     flat = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#$])", r"\\\1", flat)

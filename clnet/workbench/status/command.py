@@ -98,18 +98,22 @@ def shown(rows: Sequence[Row]) -> list[dict[str, object]]:
 # --- against the tables
 def compared(before: Sequence[Row], fresh: Sequence[Row]) -> None:
     """Shows the rows whose verdicts are others than in the tables; says how many are new there."""
-    old = {r.key: r for r in before}
-    lines = [line for r in fresh if (b := old.get(r.key)) is not None for line in _changes(b, r)]
-    # A class that answers several names of the specification is one line.
-    lines = [line for k, line in enumerate(lines) if line not in lines[:k]]
+    lines = changed_cells(before, fresh)
     if before:
-        new = sum(r.key not in old for r in fresh)
+        new = len({r.key for r in fresh} - {r.key for r in before})
         terminal.say(f"{plural(len(lines), 'cell')} changed against the tables"
                      + (f", {plural(new, 'row')} not in them" if new else ""))
     if lines:
         terminal.table(lines[:SHOWN], less=("device", "kind"), notes="note", by="name")
     if len(lines) > SHOWN:
         terminal.say(f"and {len(lines) - SHOWN} more")
+
+
+def changed_cells(before: Sequence[Row], fresh: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a verdict that differs; a class that answers several names of the specification is one line."""
+    old = {r.key: r for r in before}
+    lines = [line for r in fresh if (b := old.get(r.key)) is not None for line in _changes(b, r)]
+    return [line for k, line in enumerate(lines) if line not in lines[:k]]
 
 
 def _changes(before: Row, now: Row) -> list[dict[str, str]]:

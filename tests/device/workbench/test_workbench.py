@@ -216,14 +216,16 @@ def test_a_report_survives_a_failing_part(engine: Any, tmp_path: Path, monkeypat
 
     for part in ("training", "checked", "timed"):
         monkeypatch.setattr(report, part, fails)
-    assert report.main(engine, tmp_path, quick=True) == 1
+    assert report.main(engine, tmp_path, quick=True, only="none") == 1
     said = capsys.readouterr()
     assert said.err.splitlines()[0].endswith(f"written to {tmp_path}/"), "before anything is written"
     assert said.err.count(f"FAILED: RuntimeError: {why.strip()}\n") == 3, "each whole, on a line of its own"
     assert not set(said.out + said.err) & set("\r\x1b"), "no cursor is moved where there is none"
     assert "Status failed: RuntimeError: on purpose" in said.out
-    html = (tmp_path / "index.html").read_text()
+    (path,) = (tmp_path / "runs").glob("*.html")
+    html = path.read_text()
     assert "Failed: RuntimeError: on purpose" in html
+    assert "Status failed: RuntimeError: on purpose" in (tmp_path / "index.html").read_text()
     assert "no divergence" in html
     assert "Content-Security-Policy" in html
     assert (tmp_path / "parity.md").is_file()
