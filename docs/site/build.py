@@ -78,8 +78,10 @@ def sources() -> dict[str, str | bytes]:
         found |= {p: (ROOT / p).read_bytes() for p in pictures}
     found |= {f"reference/{name}.md": reference.page(name) for name in reference.modules()}
     found["commands.md"] = commands_page.page()
-    found |= {"notebooks.md": _list("Notebooks", "Executed, with what they showed; `clnet lab` opens them.", [
-                  uri for path, uri in known.items() if path.endswith(".ipynb")]),
+    books = [uri for path, uri in known.items() if path.endswith(".ipynb")]
+    shown = "\n".join(notebook.entry(str(found[uri]), uri) for uri in books)
+    found |= {"notebooks.md": _list("Notebooks", f"Executed, with what they showed; `clnet lab` opens them.\n\n{shown}",
+                                    books, ":hidden:\n:maxdepth: 1\n"),
               "reference.md": _list("Reference", "What `help` shows, a page a module.",
                                     [f"reference/{name}.md" for name in reference.modules()]),
               "tables.md": _list("Tables and reports", "Made by commands, which they name.",
@@ -94,8 +96,8 @@ def _tree(pages: list[str] | tuple[str, ...], options: str) -> str:
     return "\n\n```{toctree}\n" + options + "\n" + "\n".join(p.removesuffix(".md") for p in pages) + "\n```\n"
 
 
-def _list(title: str, lead: str, pages: list[str]) -> str:
-    return f"# {title}\n\n{lead}" + _tree(pages, ":maxdepth: 1\n")
+def _list(title: str, lead: str, pages: list[str], options: str = ":maxdepth: 1\n") -> str:
+    return f"# {title}\n\n{lead}" + _tree(pages, options)
 
 
 def gather() -> None:

@@ -12,5 +12,7 @@ nitpicky = True
 suppress_warnings = ["myst.header"]  # reports, which commands write, begin under their title with ###
 html_theme = "furo"
 html_title = "clnet"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

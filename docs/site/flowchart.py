@@ -10,7 +10,7 @@ import textwrap
 from collections import defaultdict
 from html import escape
 
-WIDE, HIGH, ACROSS, DOWN, LINE = 176, 58, 20, 46, 13  # [px] a box, the gaps between boxes, a line of text
+WIDE, HIGH, ACROSS, DOWN, LINE = 176, 66, 20, 46, 13  # [px] a box, the gaps between boxes, a line of text
 CHARACTERS = 27  # of a line in a box
 NODE = re.compile(r'\s*(\w+)(?:\["([^"]+)"\])?\s*')
 ARROW = re.compile(r"-->|-\.\s*([^.]+?)\s*\.->")
@@ -81,8 +81,8 @@ def _box(x: float, y: float, label: str) -> str:
     top = y + HIGH / 2 - LINE * (len(lines) - 1) / 2 + 4
     text = "".join(f'<text x="{x + WIDE / 2}" y="{top + LINE * k}" text-anchor="middle" fill="currentColor">'
                    f"{escape(t)}</text>" for k, t in enumerate(lines))
-    return (f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="var(--md-code-bg-color, #f5f5f5)" '
-            f'stroke="currentColor"/>{text}')
+    return (f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" '
+            f'fill="var(--color-background-secondary, #f5f5f5)" stroke="currentColor"/>{text}')
 
 
 def _arrow(a: tuple[float, float], b: tuple[float, float], label: str | None) -> str:

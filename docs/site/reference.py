@@ -96,8 +96,9 @@ def signature(thing: Any) -> str:
         return "(...)"
     empty = inspect.Parameter.empty
     return str(found.replace(
-        parameters=[p.replace(annotation=p.annotation if p.annotation is empty else Written(p.annotation))
-                    for p in found.parameters.values()],
+        parameters=[p.replace(annotation=p.annotation if p.annotation is empty else Written(p.annotation),
+                              default=p.default if not inspect.isclass(p.default) or p.default is empty else
+                              Written(p.default.__name__)) for p in found.parameters.values()],
         return_annotation=found.return_annotation if found.return_annotation in (empty, "None")
         else Written(found.return_annotation))).replace(" -> 'None'", "")
 
