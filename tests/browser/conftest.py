@@ -54,12 +54,13 @@ RUN = """async (k) => {
     await app.commands.execute('notebook:run-cell');
 }"""
 SHUTDOWN = "async () => { await window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown() }"
-# What reaches over the right edge of an output, other than in a box of its own that scrolls.
+# What reaches over the right edge of an output, other than in a box that scrolls. Tables and pictures may be wider where
+# the output itself scrolls; widgets may not.
 WIDER = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(output => {
     const edge = output.getBoundingClientRect().left + output.clientWidth + 1;
     const scrolls = e => ['auto', 'scroll', 'hidden'].includes(getComputedStyle(e).overflowX);
     const inBox = e => { while ((e = e.parentElement) !== output) if (scrolls(e)) return true; return false; };
-    return [...output.querySelectorAll('*')]
+    return [...output.querySelectorAll(scrolls(output) ? '.jupyter-widgets *' : '*')]
         .filter(e => !e.closest('svg, select, pre') && e.getBoundingClientRect().right > edge && !inBox(e))
         .map(e => `${e.tagName}.${e.className}: ${e.getBoundingClientRect().right - edge} too far`);
 })"""
@@ -143,7 +144,7 @@ class Notebook:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
 
     def look(self, name: str, width: int = 1280, at: Any = None, whole: bool = False) -> None:
-        """Makes the window this wide and keeps a picture, from `at` on or of the whole notebook; nothing may reach over
+        """Makes the window this wide and keeps a picture, from `at` on, or of the whole notebook; nothing may reach over
         its place.
         """
         self.page.set_viewport_size({"width": width, "height": 900})
@@ -151,8 +152,7 @@ class Notebook:
             self.page.wait_for_timeout(500)  # for what is drawn anew
             self.page.set_viewport_size({"width": width, "height": min(self.page.evaluate(TALL), 16_000)})
         self.page.wait_for_timeout(500)
-        if at is not None:
-            at.evaluate("e => e.scrollIntoView({block: 'start'})")
+        (at or self.cell(0)).evaluate("e => e.scrollIntoView({block: 'start'})")
         self.picture(f"{name}-{width}")
         assert self.page.evaluate(WIDER) == []
 
