@@ -4,13 +4,14 @@ one arena, by how long each is needed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from ...core.size import number
+from ...core.size import number, varies
 from .accesses import in_memory
 from .emit import Emitter, Params
 from .fusion import Fusion, Map, Schedule
@@ -20,6 +21,8 @@ from .reads import base_at
 from .sources import Code
 
 SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
+TIGHT = 1.01  # times the least possible that an arena may take without another order being tried
+TRIES, PLACED = 24, 2500  # orders that are tried, and slots that are placed for that in all
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,35 @@ class Address:
         return f"{self.kind}[{self.number}]" + (f"+{self.offset}" if self.offset else "")
 
 
+class Piece(NamedTuple):
+    """A part of a slot: where it begins in it, how large it is, and the fusion that first writes it."""
+
+    start: int
+    nbytes: int
+    first: int
+
+
 class Slot(NamedTuple):
-    """A value, or temporary memory of a fusion, that the arena holds from one fusion to another."""
+    """A value, or temporary memory of a fusion, that the arena holds from one fusion to another; of a concatenation
+    whose parts are computed in their places, each from its own fusion on (`pieces`; none: all of it from the first).
+    """
 
     what: Node | tuple[Fusion, str]
     nbytes: int
     first: int
     last: int
+    pieces: tuple[Piece, ...] = ()
+
+    def rooms(self, size: int) -> list[tuple[int, int, int, int]]:
+        """(start, end, first, last) of what it holds, in multiples of SLOT, for this size [bytes]."""
+        if not self.pieces:
+            return [(0, size, self.first, self.last)]
+        return [(p.start // SLOT * SLOT, _whole(p.start + p.nbytes), p.first, self.last) for p in self.pieces]
+
+
+def _whole(nbytes: int) -> int:
+    """The least multiple of SLOT, and one at least, that holds so many bytes."""
+    return -(-nbytes // SLOT) * SLOT or SLOT
 
 
 @dataclass
@@ -52,6 +77,7 @@ class MemoryMap:
     """Addresses of nodes and of the temporary memory of fusions, and what has to be allocated.
 
     arena    [bytes] for values between          outputs  address of each output
+    least    [bytes] the most that lives at one time: no arena is smaller
     slots    what lies in the arena: how large, from which fusion to which
     blocks   number of a result -> [bytes]       copies   (output, leaf to copy it to, bytes) after the last launch
     """
@@ -60,6 +86,7 @@ class MemoryMap:
     nodes: dict[Node, Address] = field(default_factory=dict)
     scratch: dict[tuple[Fusion, str], Address] = field(default_factory=dict)
     arena: int = 0
+    least: int = 0
     slots: list[Slot] = field(default_factory=list)
     outputs: list[Address] = field(default_factory=list)
     blocks: dict[int, int] = field(default_factory=dict)
@@ -80,19 +107,51 @@ class MemoryMap:
         return self.root(self.parts[n][0]) if n in self.parts else n
 
     def lay(self, sizes: Sequence[int]) -> None:
-        """Gives the slots places for these sizes [bytes]: big ones first, each at the lowest offset free during its
-        whole life.
+        """Gives the slots places for these sizes [bytes], each at the lowest offset free during its whole life: big
+        ones first; where that takes more than TIGHT of the least possible, the one that ends topmost goes before all
+        others, some times, and the best order stays.
         """
-        self.arena = 0
-        taken = _Taken(len(self.slots))
-        whole = [-(-size // SLOT) * SLOT or SLOT for size in sizes]
-        for size, slot in sorted(zip(whole, self.slots, strict=True), key=lambda s: (-s[0], s[1].first)):
-            at = taken.place(size, slot.first, slot.last)
-            self.arena = max(self.arena, at + size)
+        whole = [_whole(size) for size in sizes]
+        rooms = [slot.rooms(size) for slot, size in zip(self.slots, whole, strict=True)]
+        order = sorted(range(len(whole)), key=lambda k: (-whole[k], self.slots[k].first))
+        self.least, self.arena = _live(rooms), 0
+        for _ in range(max(1, min(TRIES, PLACED // max(len(whole), 1)))):
+            at = _placed(rooms, order)
+            ends = [a + size for a, size in zip(at, whole, strict=True)]
+            arena = max(ends, default=0)
+            if not self.arena or arena < self.arena:
+                self.arena = arena
+                self._place(at)
+            if arena <= TIGHT * self.least:
+                return
+            order.insert(0, order.pop(max(range(len(order)), key=lambda i: ends[order[i]])))
+
+    def _place(self, at: Sequence[int]) -> None:
+        for slot, start in zip(self.slots, at, strict=True):
             if isinstance(slot.what, Node):
-                self.nodes[slot.what] = Address("arena", at)
+                self.nodes[slot.what] = Address("arena", start)
             else:
-                self.scratch[slot.what] = Address("arena", at)
+                self.scratch[slot.what] = Address("arena", start)
+
+
+Rooms = Sequence[tuple[int, int, int, int]]
+
+
+def _live(rooms: Sequence[Rooms]) -> int:
+    """[bytes] The most that is held at one time: no arena is smaller."""
+    change: dict[int, int] = {}
+    for start, end, first, last in (room for some in rooms for room in some):
+        change[first] = change.get(first, 0) + end - start
+        change[last + 1] = change.get(last + 1, 0) - (end - start)
+    return max(itertools.accumulate(change[k] for k in sorted(change)), default=0)
+
+
+def _placed(rooms: Sequence[Rooms], order: Sequence[int]) -> list[int]:
+    """The offsets of slots that are placed in this order."""
+    taken, at = _Taken(sum(map(len, rooms))), [0] * len(rooms)
+    for k in order:
+        at[k] = taken.place(rooms[k])
+    return at
 
 
 class _Taken:
@@ -102,17 +161,23 @@ class _Taken:
         self._count = 0
         self._start, self._end, self._first, self._last = np.zeros((4, most), np.int64)
 
-    def place(self, size: int, first: int, last: int) -> int:
-        """The lowest offset at which so many bytes are free from fusion `first` to `last`; they are taken from now on.
-        """
-        k = self._count
-        beside = np.flatnonzero((self._first[:k] <= last) & (self._last[:k] >= first))
-        beside = beside[np.argsort(self._start[beside], kind="stable")]
-        ends = np.maximum.accumulate(np.concatenate([[0], self._end[beside]]))
-        room = np.flatnonzero(ends[:-1] + size <= self._start[beside])
-        at = int(ends[room[0]] if room.size else ends[-1])
-        self._start[k], self._end[k], self._first[k], self._last[k] = at, at + size, first, last
-        self._count = k + 1
+    def place(self, rooms: Rooms) -> int:
+        """The lowest offset at which all of them are free; they are taken from now on."""
+        low, high = [], []  # of offsets between which a room would lie where something is
+        for start, end, first, last in rooms:
+            k = self._count
+            beside = np.flatnonzero((self._first[:k] <= last) & (self._last[:k] >= first))
+            low.append(self._start[beside] - end)
+            high.append(self._end[beside] - start)
+        lows, highs = np.concatenate(low), np.concatenate(high)
+        order = np.argsort(lows, kind="stable")
+        ends = np.maximum.accumulate(np.concatenate([[0], highs[order]]))
+        free = np.flatnonzero(ends[:-1] <= lows[order])
+        at = int(ends[free[0]] if free.size else ends[-1])
+        for start, end, first, last in rooms:
+            k = self._count
+            self._start[k], self._end[k], self._first[k], self._last[k] = at + start, at + end, first, last
+            self._count = k + 1
         return at
 
 
@@ -210,15 +275,31 @@ class _Mapper:
         life: dict[Node, tuple[int, int]] = {}
         for p, code in enumerate(self.code):
             for n in (*code.fusion.stores, *code.reads):
-                root = self.map.root(n)
-                if not isinstance(root, Leaf) and root not in self.map.nodes:
-                    life[root] = life.get(root, (p, p))[0], p
+                if not isinstance(n, Leaf):
+                    life[n] = life.get(n, (p, p))[0], p
         return life
 
     def _arena(self) -> None:
         """Slots by liveness."""
-        self.map.slots = [Slot(n, n.spec.nbytes, a, b) for n, (a, b) in self._lives().items()]
+        lives = self._lives()
+        of: dict[Node, list[Node]] = {}
+        for n in lives:
+            root = self.map.root(n)
+            if not isinstance(root, Leaf) and root not in self.map.nodes:
+                of.setdefault(root, []).append(n)
+        for root, some in of.items():
+            first, last = min(lives[n][0] for n in some), max(lives[n][1] for n in some)
+            self.map.slots.append(Slot(root, root.spec.nbytes, first, last, self._pieces(root, some, lives)))
         for p, code in enumerate(self.code):
             for name, size in (code.sources[0].params.scratch.items() if code.sources else ()):
                 self.map.slots.append(Slot((code.fusion, name), size, p, p))
         self.map.lay([number(s.nbytes) for s in self.map.slots])
+
+    def _pieces(self, root: Node, some: Sequence[Node], lives: Mapping[Node, tuple[int, int]]) -> tuple[Piece, ...]:
+        """Of a concatenation its parts, where all of it is made of them and their places vary with no shape."""
+        parts = [n for n in some if n is not root and self.map.parts[n][0] is root]
+        if varies(root.spec.nbytes, *(x for n in parts for x in (n.spec.nbytes, self.map.parts[n][1]))):
+            return ()
+        item = root.spec.nbytes // max(root.size, 1)
+        found = [Piece(self.map.parts[n][1] * item, n.spec.nbytes, lives[n][0]) for n in parts]
+        return tuple(found) if sum(p.nbytes for p in found) == root.spec.nbytes else ()

@@ -21,17 +21,20 @@ __all__ = ["Block", "Pool", "Statistics", "available_memory", "size_class"]
 
 UNIT = 512
 SMALL = 64 << 10
-LARGE = 1 << 20
+LARGE = 1 << 20  # from here on blocks fit requests of down to half their size, so that classes may be narrow
+STEPS, LARGE_STEPS = 8, 256  # classes a power of two
 HEADROOM = 1 << 30
 LEAST_BUDGET = 256 << 20
 FULL_CODES = {-4, -5, -6}
 
 
 def size_class(nbytes: int) -> int:
-    """The capacity of the buffer for `nbytes`: multiples of 512 B, above 64 KiB eight steps per power of two."""
+    """The capacity of the buffer for `nbytes`: multiples of 512 B, above 64 KiB eight steps per power of two, above
+    1 MiB 256.
+    """
     if nbytes <= SMALL:
         return max(UNIT, -(-nbytes // UNIT) * UNIT)
-    step = 1 << ((nbytes - 1).bit_length() - 4)
+    step = (1 << (nbytes - 1).bit_length() - 1) // (LARGE_STEPS if nbytes > LARGE else STEPS)
     return -(-nbytes // step) * step
 
 

@@ -13,6 +13,7 @@ def test_size_classes_waste_little_and_grow() -> None:
         assert capacity % 512 == 0
         assert nbytes <= capacity < nbytes + max(512, nbytes // 8 + 1)
         assert size_class(capacity) == capacity
+        assert nbytes < 1 << 20 or capacity <= nbytes * 257 / 256
     assert size_class(0) == size_class(1) == 512
 
 

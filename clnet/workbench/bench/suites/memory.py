@@ -1,5 +1,5 @@
-"""Peak memory of training steps: what `model.summary()` forecasts,
-what the pool measures, what PyTorch's allocator measures.
+"""Peak memory of training steps: what the pool measures, the least that any placement of these launches could take,
+what `model.summary()` forecasts, what PyTorch's allocator measures.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ....engine import on
+from ....engine.compile.graph import build
+from ....engine.compile.pipeline import parts
+from ....engine.record import spec_of
+from ....engine.replay import Trace, settle
 from ...evidence import registry
 from ..compare import Setting, ours
 from ..peers import Torch
@@ -21,8 +25,9 @@ from .steps import Task, layer
 if TYPE_CHECKING:
     from ....engine.protocol import Engine
 
-LEGEND = ("ratio: the peer's bytes / our measured peak. forecast: what `model.summary()` says before anything runs. "
-          "PyTorch: the peak of its allocator.")
+LEGEND = ("ratio: the peer's bytes / our measured peak. optimum: variables, inputs and results, and of what lives "
+          "between the launches the most that does at one time: a bound that no placement is below. forecast: what "
+          "`model.summary()` says before anything runs. PyTorch: the peak of its allocator.")
 CHECKPOINTED = {"resnet20 b32": "Residual", "gpt b16 t128": "TransformerEncoderBlock"}
 
 
@@ -45,13 +50,14 @@ class Memory:
         return self.task.name == "mlp b64"
 
     def rows(self, setting: Setting) -> list[Row]:
-        """One row for the forecast, one for PyTorch."""
+        """A row for the optimum, one for the forecast, one for PyTorch."""
         needs = bench_steps.missing(self.task)
         if needs or setting.engine.device.is_host:
             return [setting.row(self.suite, self.name, note=needs or "needs a device with a pool")]
         measured = measure(self.task, setting.engine)
         bare = setting.row(self.suite, self.name, peak_bytes=measured)
-        found = [_against(bare, "forecast", forecast(self.task, setting.engine))]
+        found = [_against(bare, "optimum", optimum(self.task, setting.engine)),
+                 _against(bare, "forecast", forecast(self.task, setting.engine))]
         if isinstance(setting.torch, Torch) and not self.checkpointed:
             found.append(_attempt(bare, setting.torch, lambda peer: peer.peak(bench_steps.theirs(self.task))))
         return found
@@ -60,6 +66,21 @@ class Memory:
 def measure(task: Task, engine: Engine) -> int:
     """[bytes] The pool's peak over the network's making and some steps."""
     return int(ours(bench_steps.as_work(task), engine)[1]["peak_bytes"])
+
+
+def optimum(task: Task, engine: Engine) -> int:
+    """[bytes] The lower bound for the step's launches in their order: Σ variables, inputs and results, and the largest
+    Σ over values and temporary memory that live during one of them.
+    """
+    with on(engine):
+        step, arguments = bench_steps.training(task, engine)
+        trace = Trace(step.fn, [spec_of(a) for a in arguments(*task.batch())])
+        settle([*trace.variables, *trace.read])
+        outputs, inputs = len(trace.outputs), len(trace.inputs)
+        graph = build([*trace.outputs, *trace.updates], lambda t: t.op is None, engine.device,
+                      [*trace.inputs, *trace.before])
+        _, memory = parts(graph, engine.device, {outputs + k: inputs + k for k in range(len(trace.updates))})
+        return sum(t.spec.nbytes for t in graph.leaves) + sum(memory.blocks.values()) + memory.least
 
 
 def forecast(task: Task, engine: Engine) -> int:
