@@ -149,11 +149,18 @@ def _report(args: Namespace) -> int:
 def _tune(args: Namespace) -> int:
     from .workbench.tune import command as tune
 
-    if bool(args.op) == args.placement:
-        raise ConfigError("tune: expected either --op NAME or --placement; got " + ("both." if args.op else "neither."))
+    if args.op and args.placement:
+        raise ConfigError("tune: expected either --op NAME or --placement; got both.")
     if args.rules and not args.op:
         raise ConfigError("tune: expected --op NAME with --rules, whose rules are to be held against the search.")
+    if (args.share or args.taken) and (args.placement or args.rules or (args.share and args.taken)):
+        raise ConfigError("tune: expected --share or --from alone, or --share with a search; got more.")
     engine = _use(args.device)
+    if args.taken:
+        from .workbench.tune import share
+
+        path = args.folder / f"{share.tune.slug(engine.device)}.json" if args.folder else None
+        return share.take(args.taken, engine.device, path)
     if args.placement:
         return tune.placement(engine, args.only, args.json)
     if args.rules:
@@ -161,7 +168,7 @@ def _tune(args: Namespace) -> int:
 
         kept = args.folder and args.folder / f"{args.op}.json"
         return rules.hold(engine, args.op, args.budget, args.only, args.json or kept)
-    return tune.kernels(engine, args.op, args.budget, args.only, args.folder, args.json)
+    return tune.kernels(engine, args.op or "", args.budget, args.only, args.folder, args.json, args.share)
 
 
 def _schema(args: Namespace) -> int:
@@ -327,17 +334,22 @@ COMMANDS = (
         DEVICE,
     ), "`runs/` in the folder has a page a run and its figures, `index.html` lists them; of the newest run there is "
        "Markdown, too."),
-    Command("tune", "clnet tune --op matmul --budget 60",
+    Command("tune", "clnet tune --seconds 60",
             "measure on this machine what the defaults only estimate, and keep it in the user's folder", _tune, (
-        option("--op", choices=("matmul", "conv", "winograd"), help="whose kernel's numbers to search"),
+        option("--op", choices=("matmul", "conv", "winograd"),
+               help="whose kernel's numbers to search (default: all that the device searches, common calls first)"),
         option("--placement", action="store_true",
                help="up to which size the host answers a call on arrays sooner than the device"),
         option("--rules", action="store_true",
                help="in place of keeping numbers: how much longer than the best that is found take those of the rules"),
-        option("--budget", type=above_zero, default=60.0, metavar="SECONDS",
+        option("--budget", "--seconds", type=above_zero, default=60.0, metavar="SECONDS",
                help="time for the search in all (default: 60)"),
         option("--only", default="", metavar="NAME", help="only ops, or calls of the op, whose name contains this"),
         option("--folder", type=Path, help="write the table there instead of the user's folder"),
+        option("--share", type=Path, metavar="FILE",
+               help="write what was found there, with the device's facts and nothing of who or where, to be sent in"),
+        option("--from", type=Path, metavar="FILE", dest="taken",
+               help="in place of measuring: keep the numbers that another machine's --share found"),
         json_option("what was found"),
         DEVICE,
     )),

@@ -22,15 +22,14 @@ from ...names import ending
 from ...show import plural
 from .. import terminal
 from ..child import Child
-from .call import Call
-from .tasks import Task, space, tasks, wanted
+from . import share
+from .tasks import Task, space, spread, tasks, wanted
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
     from ...engine.protocol import Engine
 
 TRIES = "clnet.workbench.tune.child"
-OPS = ("matmul", "conv", "winograd")
 MARGIN = 0.97  # share of the best time that a new best must be under
 WORSE = 1.5  # error, against that of the numbers in use, from which a candidate is refused
 AGAIN, ENOUGH = 5, 3  # pairs of times that confirm a find; so few do when the time is up
@@ -46,7 +45,6 @@ class Search:
     def __init__(self, child: Child, device: Device, op: str, task: Task, margin: float = MARGIN,
                  alone: bool = False) -> None:
         self.child, self.device, self.op, self.task, self.margin, self.alone = child, device, op, task, margin, alone
-        self.call = {"call": task.call.as_json()} if isinstance(task.call, Call) else {}
         self.best: dict[str, Any] = {}
         self.whole = True  # False where the time was up before nothing got better
         self._try({}, 1e9)
@@ -54,7 +52,7 @@ class Search:
 
     def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
         return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values,
-                               "give_up": give_up, "fresh": fresh, "alone": self.alone, **self.call})
+                               "give_up": give_up, "fresh": fresh, "alone": self.alone})
 
     def confirm(self, until: float = float("inf")) -> None:
         """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by
@@ -101,48 +99,79 @@ class Search:
 
 
 def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path | None = None,
-            json_file: Path | None = None) -> int:
-    """Searches the numbers of an op's tasks for `budget` seconds in all, and at most the last trial longer. ConfigError
-    if none has the name.
+            json_file: Path | None = None, share_file: Path | None = None) -> int:
+    """Searches the numbers of an op's tasks ("": of all ops) for `budget` seconds in all, and at most the last trial
+    longer. ConfigError if none has the name.
     """
-    found, start = wanted(op, only), time.monotonic()
-    if not found:
-        names = [t.label for t in tasks(op)]
-        raise ConfigError(
-            f"tune: expected --only with a part of one of {', '.join(names)}; got {only!r}{ending(only, names)}")
+    found = chosen(engine.device, op, only)
     path = folder / f"{tune.slug(engine.device)}.json" if folder else None
-    made = f"clnet tune --op {op}" + (f" --only '{only}'" if only else "") + f" --budget {budget:g}"
-    child, done = Child(TRIES, PATIENCE), list[Search]()
+    given = {"--op": op, "--only": only and f"'{only}'", "--budget": f"{budget:g}"}
+    made = " ".join(["clnet tune", *(f"{name} {value}" for name, value in given.items() if value)])
+    done, kept = list[Search](), path or tune.own_file(engine.device)
     try:
-        with terminal.bar(found, desc=f"tune {op} {engine.device.key}") as bar:
-            for k, task in enumerate(bar):
-                now = time.monotonic()
-                if (left := start + budget - now) <= 0:
-                    break
-                share = min(left, max(left / (len(found) - k), LEAST))
-                done.append(search := Search(child, engine.device, op, task))
-                for line in search.run(now + CONFIRM * share):
-                    bar.set_postfix_str(f"{task.label}: {line}")
-                search.confirm(now + share)
-                bar.write(_line(search))
-                if search.best:
-                    tune.keep(engine.device, task.entry, search.best, made, path, _row(search))
+        for search in searched(engine.device, found, budget):
+            done.append(search)
+            if search.best:
+                tune.keep(engine.device, search.task.entry, search.best, made, path)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}") from None
-    finally:
-        child.stop()
-    terminal.say(f"{_outcome(done, len(found))} {path or tune.own_file(engine.device)}")
+        raise KeyboardInterrupt(f"{_outcome(done, len(found))} {kept}") from None
+    rows = [_shared(s) for s in done if "seconds" in s.start]
+    if gained := [r for r in rows if r["numbers"]]:
+        share.show(gained, f"gained on {engine.device.name}")
+    terminal.say(f"{_outcome(done, len(found))} {kept}")
+    if share_file is not None:
+        share.write(share_file, engine.device, rows, made)
     if json_file is not None:
         terminal.save_json([_row(search) for search in done], json_file)
     return 0
+
+
+def chosen(device: Device, op: str, only: str) -> list[tuple[str, Task]]:
+    """(op, call) of what is to be searched. ConfigError if no call has the name."""
+    found = ([(op, task) for task in wanted(op, only)] if op
+             else [(o, task) for o, task in spread(device) if only.lower() in task.label.lower()])
+    if not found:
+        names = [t.label for t in tasks(op)] if op else [t.label for _, t in spread(device)]
+        raise ConfigError(
+            f"tune: expected --only with a part of one of {', '.join(names)}; got {only!r}{ending(only, names)}")
+    return found
+
+
+def searched(device: Device, found: Sequence[tuple[str, Task]], budget: float) -> Iterator[Search]:
+    """The search of one call after the other, as far as the seconds reach; each is said as it ends."""
+    child, start = Child(TRIES, PATIENCE), time.monotonic()
+    try:
+        with terminal.bar(found, desc=f"tune {device.key}") as bar:
+            for k, (op, task) in enumerate(bar):
+                now = time.monotonic()
+                if (left := start + budget - now) <= 0:
+                    return
+                part = min(left, max(left / (len(found) - k), LEAST))
+                search = Search(child, device, op, task)
+                for line in search.run(now + CONFIRM * part):
+                    bar.set_postfix_str(f"{task.label}: {line}")
+                search.confirm(now + part)
+                bar.write(_line(search))
+                yield search
+    finally:
+        child.stop()
+
+
+def _shared(search: Search) -> dict[str, Any]:
+    """A call as files for others hold it."""
+    op, shapes = search.task.entry
+    before = search.start["seconds"] * 1e3
+    return {"op": op, "shapes": shapes, "call": search.task.label, "before_ms": round(before, 5),
+            "after_ms": round(search.answer["seconds"] * 1e3 if search.best else before, 5),
+            "numbers": dict(search.best)}
 
 
 def _row(search: Search) -> dict[str, Any]:
     """What was found for a call: times in ms, `numbers` that win, {} where those in use stay; or why it failed."""
     if "seconds" not in search.start:
         return {"call": search.task.label, "failed": search.start["failed"]}
-    return {"call": search.task.label, "before_ms": search.start["seconds"] * 1e3,
-            "after_ms": search.answer["seconds"] * 1e3 if search.best else search.start["seconds"] * 1e3,
+    shown = _shared(search)
+    return {"call": shown["call"], "before_ms": search.start["seconds"] * 1e3, "after_ms": shown["after_ms"],
             "gain": search.gain, "numbers": search.best, "to_the_end": search.whole}
 
 
@@ -164,7 +193,9 @@ def _outcome(done: Sequence[Search], tasks: int) -> str:
                else f"{len(done)} of {calls} searched until the time was up, {whole} to the end")
     if not better:
         return f"{how_far}; nothing was gained, nothing changed in"
-    return f"{how_far}; {len(better)} of them {min(better):.2f} to {max(better):.2f} times as fast, kept in"
+    every = share.gain([_shared(s) for s in done if "seconds" in s.start])
+    return (f"{how_far}, together {every:.2f} times as fast; {len(better)} of them {min(better):.2f} to "
+            f"{max(better):.2f} times as fast, kept in")
 
 
 def placement(engine: Engine, only: str = "", json_file: Path | None = None) -> int:

@@ -46,6 +46,10 @@ class Task:
                 for s, dtype in zip(self.shapes, self.dtypes or ("float32",) * len(self.shapes), strict=True)]
 
 
+OPS = ("matmul", "conv", "winograd")
+# One of each kind that networks are made of.
+FIRST = ("NN 512x512x512", "64->64 56x56 b16", "TN 512x784x512", "NT 512x512x512", "NN 64x784x512", "TN 64x784x512",
+         "64->64 56x56 b16 3x3 s2", "NN 1152x1152x1152", "32->64 28x28 b64")
 SQUARES = (64, 128, 256, 512, 1152, 2048)
 # n, c, o, side
 CONVOLUTIONS = ((16, 64, 64, 56), (16, 128, 128, 28), (16, 256, 256, 14), (64, 32, 64, 28), (32, 16, 16, 32))
@@ -62,6 +66,13 @@ MORE_CONVOLUTIONS = {  # n, c, o, side, size, stride
              (8, 32, 64, 28, 5, 2), (16, 64, 64, 28, 1, 1), (16, 64, 256, 28, 1, 1), (16, 256, 64, 28, 1, 1),
              (16, 256, 512, 14, 1, 2), (8, 512, 128, 14, 1, 1), (32, 12, 24, 20, 3, 1), (4, 64, 64, 28, 7, 1),
              (8, 20, 50, 31, 3, 2), (64, 8, 16, 32, 3, 1), (2, 128, 256, 56, 3, 2))}
+
+
+def spread(device: Device) -> list[tuple[str, Task]]:
+    """(op, call) of all that a device searches: those of FIRST, which a minute reaches, then the others."""
+    ops = [op for op in OPS if device.is_cpu or op == "matmul"]
+    every = [(op, task) for op in ops for task in tasks(op)]
+    return sorted(every, key=lambda found: FIRST.index(found[1].label) if found[1].label in FIRST else len(FIRST))
 
 
 def tasks(op: str) -> list[Task]:
