@@ -96,6 +96,14 @@ pack_sequence pack_padded_sequence pad_packed_sequence -> data.PackedSequences(x
 TensorDataset ArrayDataset -> data.from_arrays(x, y)
 train_test_split random_split -> data.from_arrays(x, y).split(test=0.2)
 CSVLogger TensorBoard -> train.CSVLog(path)
+RandomFlip -> augment.RandomHorizontalFlip()
+RandomZoom -> augment.RandomAffine(scale=(0.8, 1.2))
+RandomTranslation -> augment.RandomAffine(translate=0.1)
+RandomBrightness RandomContrast RandomSaturation RandomHue RandomColorJitter -> augment.ColorJitter()
+Cutout RandomErase -> augment.RandomErasing()
+ImageDataGenerator -> fit(x, y, augment=["flip", "crop"]) changes images at random, see clnet.augment.
+Normalize Normalise Rescaling -> predictions see it, too, so it belongs to the data, (x - mean) / std, or to the model,
+  with a BatchNorm first.
 cat concatenate append -> ops.concat([a, b], 0)
 vstack row_stack -> ops.concat([a, b], 0)
 hstack column_stack -> ops.concat([a, b], 1)
@@ -177,6 +185,7 @@ functional F -> clnet.ops
 callbacks -> clnet.train
 loss criterion -> clnet.losses
 datasets -> clnet.data
+transforms augmentation augmentations -> clnet.augment
 manual_seed set_seed set_random_seed -> clnet.seed(0)
 cuda device set_device set_default_device -> clnet.use("gpu")
 is_available list_devices -> clnet.devices()
@@ -288,6 +297,8 @@ hidden_dim hidden -> hidden_size
 ignore_label -> ignore_index
 class_weight class_weights -> weight
 T_max -> t_max
+criterion loss_fn loss_function -> loss
+optim solver -> optimizer
 """).items()}
 
 # Arguments of functions that mean what one of ours does: a call with them is taken as it is meant.
@@ -301,6 +312,7 @@ UNSET = frozenset({"out", "dtype"})  # None of these says nothing: NumPy's own f
 
 # Arguments that nothing has, and what to do.
 ARGUMENTS = _table("""
+lr learning_rate -> the optimizer has it: Adam(lr=...).
 betas -> write b1=0.9, b2=0.999.
 from_logits -> leave it out: CrossEntropyLoss takes logits.
 input_shape batch_input_shape -> leave it out: the first call, or model.build(shape), binds the sizes.
@@ -342,6 +354,7 @@ FIT = _table("""
 validation_data val_data validation_split eval_set valid -> =validation
 n_epochs num_epochs nb_epoch max_epochs -> =epochs
 callback -> =callbacks
+transform transforms augmentation augmentations data_augmentation -> =augment
 random_state -> =seed
 progress -> =verbose
 lr learning_rate -> the optimizer has it: Adam(lr=...).

@@ -49,6 +49,17 @@ def check_call(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None
             raise missing(cls, f, _rewritten(cls, places, args, named))
 
 
+def placed(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments by position. `Dense(10)` is meant as in Keras: a lone number is the size of the output, which has
+    to be known, and not that of the input, which the first call binds.
+    """
+    places = [f for f in dataclasses.fields(cls) if not f.kw_only]
+    if len(args) != 1 or not places or not extra(places[0]).get("bound") or argument(places[0]) in named:
+        return tuple(args)
+    needed = [f for f in places[1:] if extra(f).get("required") and argument(f) not in named]
+    return (None, *args) if needed and needed == places[1:2] else tuple(args)
+
+
 def missing(cls: type, f: dataclasses.Field[Any], rewritten: str = "") -> ConfigError:
     """The error for a required field without a value."""
     what = getattr(f.default, "description", "")

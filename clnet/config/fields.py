@@ -17,7 +17,7 @@ from ..core.state import changed
 from ..errors import ClnetError, ConfigError
 from ..names import ending
 from ..names import guide as _guide
-from .calls import check_call, frozen, missing
+from .calls import check_call, frozen, missing, placed
 from .checks import Checks
 from .declared import Declared, Signature, argument, default_of, extra
 from .described import Described
@@ -83,6 +83,7 @@ class Configured:
         """Takes the fields. Raises ConfigError."""
         cls = type(self)
         try:
+            fields = placed(cls, fields, named)
             check_call(cls, fields, named)
             vars(self).update(self._checks.constructed(tuple(map(frozen, fields)),
                                                        {k: frozen(v) for k, v in named.items()}))

@@ -52,7 +52,8 @@ def np_dtype(name: str) -> np.dtype[Any]:
 
 @functools.cache
 def _dtype_name(dtype: Any) -> str:
-    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    name = dtype if isinstance(dtype, str) else str(dtype).removeprefix("torch.")  # PyTorch's own have these names
+    name = name if name in DTYPES else np.dtype(dtype).name
     if name not in DTYPES:
         raise DTypeError(f"dtype: expected one of {', '.join(DTYPES)}; got {name}; cast it first with numpy's astype.")
     return name
@@ -62,7 +63,7 @@ def dtype_name(dtype: Any) -> str:
     """The name of a dtype given as a name, a NumPy dtype or a scalar type. Raises DTypeError."""
     try:
         return _dtype_name(dtype)
-    except TypeError:
+    except (TypeError, ValueError):  # what is no dtype, an array say
         raise DTypeError(f"dtype: expected one of {', '.join(DTYPES)}; got {dtype!r}.") from None
 
 

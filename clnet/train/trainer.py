@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 import warnings
@@ -21,7 +22,7 @@ from ..layers.base import Layer
 from ..losses.base import Loss
 from ..losses.reading import ACTIVATION, out_of_range, probabilities, reading
 from ..model import files as model_io
-from ..names import lacking
+from ..names import lacking, told
 from ..optimizers.base import Optimizer
 from . import checkpoint
 from .augmenting import augmentation_of
@@ -65,8 +66,9 @@ class Trainer:
     Per step nothing leaves the device: losses and metrics wait there and are read together.
     """
 
+    @functools.partial(told, method="Trainer")
     def __init__(self, model: Layer, loss: str | type[Loss] | Callable[..., Any],
-                 optimizer: str | type[Optimizer] | Optimizer,
+                 optimizer: str | type[Optimizer] | Optimizer = "adam",
                  metrics: str | Callable[..., Any] | Iterable[Any] | None = "auto", precision: str | None = None,
                  loss_scale: LossScale | None = None) -> None:
         if not isinstance(model, Layer):

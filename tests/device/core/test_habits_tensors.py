@@ -92,6 +92,7 @@ CALLS: list[Row] = [
      r"got 3 by position, where 2 may be; leave out the others\.$"),
     ("sum(x, 0, axes=0)", lambda: ops.sum(TABLE, 0, axes=0), r"got 'axes' by position and by name; leave one out\.$"),
     ("x.astype()", lambda: tensor(TABLE).astype(), r"^astype: .*got no 'dtype'; pass it, too\.$"),
+    ("tensor(x, dtype=x)", lambda: tensor(TABLE, dtype=tensor(TABLE)), r"^dtype: expected one of bool"),
     ("linear(x)", lambda: ops.linear(TABLE), r"^linear: .*got no 'weight'; pass it, too\.$"),
     ("relu(x, inplace=True)", lambda: ops.relu(TABLE, inplace=True),
      r"^relu: expected x and nothing more; got inplace"),

@@ -25,6 +25,7 @@ from clnet.layers import Dense
 
 MODULES = ["clnet", "clnet.ops", "clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.optimizers.schedules",
            "clnet.train", "clnet.train.data", "clnet.train.callbacks", "clnet.train.metrics", "clnet.metrics",
+           "clnet.augment",
            "clnet.engine", "clnet.engine.device.devices", "clnet.engine.explain", "clnet.errors", "clnet.init",
            "clnet.facade", "clnet.workbench", "clnet.config", "clnet.model", "clnet.model.files"]
 
@@ -42,7 +43,7 @@ def test_a_public_module_answers_for_every_slip(module: str) -> None:
         _ = found.__wrapped__
 
 
-@pytest.mark.parametrize("package", ["clnet.layers", "clnet.losses", "clnet.optimizers"])
+@pytest.mark.parametrize("package", ["clnet.layers", "clnet.losses", "clnet.optimizers", "clnet.augment"])
 def test_a_package_offers_what_its_modules_have_and_editors_see(package: str) -> None:
     """What is imported when somebody asks is what mypy reads, and no class that a module registers is left out."""
     found = importlib.import_module(package)
@@ -103,6 +104,7 @@ def test_what_a_name_is_called_here_exists(theirs: str) -> None:
 def test_arguments_of_others_are_called_as_some_class_or_op_has_it() -> None:
     fields = {f for family in Configured.families for c in family.registry.values() for f in c._attributes}
     fields |= {a for f in vars(ops).values() if inspect.isfunction(f) for a in inspect.signature(f).parameters}
+    fields |= set(inspect.signature(clnet.Trainer).parameters)
     assert habits.FIELDS
     assert {theirs: ours for theirs, ours in habits.FIELDS.items() if not set(ours) <= fields} == {}
 
