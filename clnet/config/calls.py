@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,10 @@ def check_call(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None
             f"{cls.__name__}: expected fields {', '.join(names) or '(it has none)'}; "
             f"got {unknown!r}{ending_of_argument(unknown, names)}")
     places = [f for f in fields if not f.kw_only]
+    if args and names[:1] == ["lr"] and isinstance(args[0], (list, tuple, Iterator)):
+        raise ConfigError(f"{cls.__name__}: expected a rate first; got a {type(args[0]).__name__}; parameters are no "
+                          f"argument: write {cls.__name__}(lr=...), and Trainer(model, loss, optimizer) or "
+                          "optimizer.update(model.parameters()) says what it moves.")
     if len(args) > len(places):
         raise ConfigError(
             f"{cls.__name__}: expected at most {len(places)} arguments by position "

@@ -97,6 +97,8 @@ CONSTRUCTORS: list[Row] = [
     ("Dense(out_features=np.int64(3))", lambda: Dense(out_features=np.int64(3)), lambda d: type(d.out_features) is int),
     ("Adam(learning_rate=1e-3)", lambda: optimizers.Adam(learning_rate=1e-3),
      FIELDS + r"'learning_rate'; did you mean 'lr'\?$"),
+    ("Adam(model.parameters(), lr=1e-3)", lambda: optimizers.Adam(mlp().parameters(), lr=1e-3),
+     r"^Adam: expected a rate first; got a Parameters; .*write Adam\(lr=\.\.\.\), and Trainer\(model, loss"),
     ("Adam(lr='1e-3')", lambda: optimizers.Adam(lr="1e-3"), r"got the text '1e-3'; pass a number: lr=0\.001\.$"),
     ("Adam(betas=(0.9, 0.99))", lambda: optimizers.Adam(betas=(0.9, 0.99)), r"write b1=0\.9, b2=0\.999\.$"),
     ("Adam(lr=True)", lambda: optimizers.Adam(lr=True), "lr must be a valid number"),
