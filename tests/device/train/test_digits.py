@@ -70,4 +70,5 @@ def test_launches_of_an_mlp_step(engine: Any) -> None:
     rng = np.random.default_rng(0)
     trainer.fit((rng.normal(size=(64, 784)), rng.integers(0, 10, 64)), 1, 64, verbose=False)
     plan = next(iter(trainer.steps.train.replays.values())).plan
-    assert len(plan.launches) <= 16, str(plan)
+    # Stages of one op (a product that is cut along its inner axis for cores that would idle) count once.
+    assert len({id(launch.writes) for launch in plan.launches}) <= 16, str(plan)
