@@ -10,7 +10,7 @@ ifneq ($(BROWSER),)
 EXTRAS := test,lint,browser
 endif
 
-.PHONY: demo test lab lint status notebooks docs clean
+.PHONY: demo test lab lint status notebooks picture docs clean
 
 demo: $(VENV)/.stamp
 	$(BIN)/clnet report --quick
@@ -31,6 +31,11 @@ status: $(VENV)/.stamp
 # Runs the notebooks and keeps them with their outputs; after a change of a notebook, or of what one shows.
 notebooks: $(VENV)/.stamp
 	$(BIN)/python -m clnet.workbench.notebooks
+
+# The README's picture, taken in a browser.
+picture: $(VENV)/.stamp
+	$(BIN)/python -m pytest -n 0 -m slow tests/browser/test_picture.py
+	cp build/browser/workbench.png docs/workbench.png
 
 # The documentation as pages in site/, every warning an error: site/index.html opens without a server or network.
 docs: $(VENV)/.stamp
