@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -23,6 +24,7 @@ from typing import Any
 
 VARIABLE = "CLNET_COMPILERS"  # how many such processes there may be; 0: none
 MOST = 7
+CHILD = str(Path(__file__).with_name("compile_child.py"))
 IDLE = 20.0  # [s] without a job, after which one ends
 PATIENCE = 120.0  # [s] that a job may take
 
@@ -45,12 +47,29 @@ def allowed() -> int:
     return min(cores - 1, MOST)
 
 
+@functools.cache
+def loader() -> str:
+    """The OpenCL library that pyopencl brought into this process. Raises OSError where that is not to be seen."""
+    import pyopencl  # noqa: F401
+
+    if os.name == "nt":
+        return "OpenCL.dll"
+    with open("/proc/self/maps") as maps:
+        paths = [line.split(maxsplit=5)[-1].strip() for line in maps if "libOpenCL" in line]
+    if not paths:
+        raise OSError("expected OpenCL's loader among the libraries of this process")
+    return paths[0]
+
+
 @dataclass(eq=False)
 class Job:
-    """A program to compile: what a process is asked, and about how long it takes [s]."""
+    """A program to compile: what a process is asked, about how long it takes [s], and what is done with its binary;
+    `keep` says whether that went well.
+    """
 
     question: dict[str, Any]
     seconds: float
+    keep: Callable[[bytes], bool]
     of: Any = None
     returned: bool = False
 
@@ -110,18 +129,22 @@ class Work:
 
 
 class Helper(threading.Thread):
-    """A process that compiles, and the thread that talks to it."""
+    """A process that compiles, and the thread that talks to it; `first`: what it is asked before there is work."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Job | None = None) -> None:
         super().__init__(name="clnet compiler", daemon=True)
+        self.first = first
         self.work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "clnet.engine.device.compile_child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True, env={**environment(), "OPENBLAS_NUM_THREADS": "1"})
+        # Neither variables nor packages of the user's: it needs Python's own library.
+        self.process = subprocess.Popen([sys.executable, "-I", "-S", CHILD, loader()],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        start_new_session=True)
         self.start()
 
     def run(self) -> None:
         """Takes jobs until there are none for a while, or the process has ended."""
+        if self.first is not None:
+            self._ask(self.first)
         with contextlib.suppress(queue.Empty):
             while (work := self.work.get(timeout=IDLE)) is not None and self._serves(work):
                 pass
@@ -129,18 +152,20 @@ class Helper(threading.Thread):
 
     def _serves(self, work: Work) -> bool:
         while job := work.take(helper=True):
-            done = self._ask(job.question)
+            done = self._ask(job)
             work.give(job, done)
             if not done:
                 return False
         return True
 
-    def _ask(self, question: dict[str, Any]) -> bool:
+    def _ask(self, job: Job) -> bool:
         assert self.process.stdin and self.process.stdout
         try:
-            self.process.stdin.write(json.dumps(question).encode() + b"\n")
+            self.process.stdin.write(json.dumps(job.question).encode() + b"\n")
             self.process.stdin.flush()
-            return bool(json.loads(self.process.stdout.readline())["failed"] == "")
+            said = json.loads(self.process.stdout.readline())
+            binary = self.process.stdout.read(said["bytes"])
+            return said["failed"] == "" and len(binary) == said["bytes"] and job.keep(binary)
         except (OSError, ValueError, KeyError, TypeError):  # it has died, or said what is no answer
             return False
 
@@ -161,15 +186,17 @@ _helpers: list[Helper] = []
 _owner = os.getpid()
 
 
-def start(count: int) -> int:
-    """Sees to it that there are `count` processes, or as many as may be; how many there are."""
+def start(count: int, first: Job | None = None) -> int:
+    """Sees to it that there are `count` processes, or as many as may be; how many there are. New ones do the `first`
+    job, which nobody waits for.
+    """
     if os.getpid() != _owner:
         return 0
     with _lock:
         try:
             while len(_helpers) < min(count, allowed()):
-                _helpers.append(Helper())
-        except (OSError, RuntimeError):  # no memory, too many processes or threads
+                _helpers.append(Helper(first))
+        except (ImportError, OSError, RuntimeError):  # no OpenCL, no memory, too many processes or threads
             pass
         return len(_helpers)
 

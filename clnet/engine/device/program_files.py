@@ -48,15 +48,16 @@ class Store:
             pass
         return None
 
-    def write(self, key: str, data: bytes) -> None:
-        """Keeps an entry, replacing a bad one. A full or read-only disk is no error."""
+    def write(self, key: str, data: bytes) -> bool:
+        """Keeps an entry, replacing a bad one; whether it is there. A full or read-only disk is no error."""
         if self.problem:
-            return
+            return False
         header = json.dumps({"key": key, "bytes": len(data), "sha256": digest(data)})
         try:
             write_atomically(self.path(key), header.encode() + b"\n" + data)
         except OSError as error:
             self.problem = str(error)
+        return not self.problem
 
     def drop(self, key: str) -> None:
         with contextlib.suppress(OSError):

@@ -41,6 +41,7 @@ UNJOINED = r"\g<0>, intel_vec_len_hint(1)"
 INCLUDE = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 BUILD_FAILED = {-11, -43, -44, -45}
 TRIM_EVERY = 64
+SMALLEST = "__kernel void smallest(__global int *a) { a[0] = 0; }"
 EARLY = 3  # processes that are started before it is known how much there is to compile
 IN_MEMORY = 512  # programs kept: each is up to a few megabytes of compiled code and compiler state
 
@@ -128,9 +129,17 @@ class ProgramCache:
             return found
 
     def expect(self) -> None:
-        """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile."""
+        """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile, and has its
+        compiler loaded.
+        """
         if self.device.known.gathers and not self.store.problem and not self.store.entries():
-            compilers.start(EARLY)
+            compilers.start(EARLY, compilers.Job(self.question(SMALLEST, ()), 0.0, bool))
+
+    def question(self, source: str, options: Sequence[str]) -> dict[str, Any]:
+        """What a process is asked that compiles for this one."""
+        d = self.device
+        return {"facts": [d.name, d.driver, d.version, d.platform, d.platform_version], "source": self.written(source),
+                "options": self.options_text(options)}
 
     def lacks(self, key: str, source: str) -> bool:
         """Whether it would have to be compiled, and can be kept on disk."""

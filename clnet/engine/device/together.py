@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[int, int], None]
 MARK = b"clnet group "  # an entry of the store that names another, in which its kernels are
-START = 0.35  # [s] until a process compiles
+START = 0.1  # [s] until a process compiles
 LEAST = 0.15  # [s] of programs that are worth a job of their own
 USUAL = 0.05  # [s] that a program takes
 # [s] that others take, on a core of 2021 (Intel's runtime): what is long is started first.
@@ -98,11 +98,8 @@ class Together:
         cache = self.cache
         text = group[0].text if len(group) == 1 else joined((w.text, w.kernels) for w in group)
         key = group[0].key if len(group) == 1 else cache.key(text, self.options)
-        d = cache.device
-        question = {"device": d.key, "facts": [d.name, d.driver, d.version, d.platform, d.platform_version],
-                    "folder": str(cache.store.folder), "key": key, "source": cache.written(text),
-                    "options": cache.options_text(self.options)}
-        return Job(question, sum(w.seconds for w in group), (group, text, key))
+        return Job(cache.question(text, self.options), sum(w.seconds for w in group),
+                   lambda binary: cache.store.write(key, binary), (group, text, key))
 
     def run(self) -> None:
         """Compiles all of them into the store. What the compiler refuses is left to whoever asks for it alone."""

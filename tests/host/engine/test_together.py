@@ -79,7 +79,7 @@ def test_a_reference_names_the_kernels_that_it_serves() -> None:
 
 
 def jobs(count: int) -> list[Job]:
-    return [Job({"key": str(k)}, 1.0) for k in range(count)]
+    return [Job({"key": str(k)}, 1.0, lambda binary: True) for k in range(count)]
 
 
 def test_jobs_are_done_once_each_and_told_of() -> None:
