@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...engine.device.devices import devices
+from ...engine.device.known_runtimes import named
 from . import suites
 from .row import Row, number, timed
 
@@ -31,6 +32,13 @@ def kernels(r: Row) -> dict[str, str]:
     """What the kernels of a step come to."""
     return {"launches": number(r.launches, "d"), "kernels' MB": number(r.kernel_bytes, ".1f", 1e6),
             "peak MB": number(r.peak_bytes, ".1f", 1e6)}
+
+
+def machine(rows: Sequence[Row]) -> str:
+    """The device of rows in words; of earlier runs, which do not say it, whose software it runs."""
+    key = rows[0].device
+    title = named(key.rstrip("0123456789")).title.format("CPU")
+    return next((r.machine for r in rows if r.machine), title or key)
 
 
 def kind_of(key: str) -> str:

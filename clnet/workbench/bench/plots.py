@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .. import plots
 from ..plots import Picture
 from . import suites
+from .columns import machine
 from .row import Row, roof
 
 MOST = 15  # bars of a picture
@@ -24,7 +25,7 @@ def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
         for which, part in _parts(some):
             spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in part]
             values = [float(r.ratio or 1) for r in part]
-            title = f"{_machine(part)} against {peer}{which}"
+            title = f"{machine(part)} against {peer}{which}"
             out[f"{device}-{peer}{which}"] = plots.ratios([_short(r.work) for r in part], values, title, spreads)
     return out
 
@@ -34,11 +35,6 @@ def _parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     count = -(-len(rows) // MOST)
     return [(f" ({k + 1} of {count})" if count > 1 else "", rows[k * len(rows) // count : (k + 1) * len(rows) // count])
             for k in range(count)]
-
-
-def _machine(rows: Sequence[Row]) -> str:
-    """The device in words; its key in rows of earlier runs."""
-    return next((r.machine for r in rows if r.machine), rows[0].device)
 
 
 def _short(work: str) -> str:
@@ -57,7 +53,7 @@ def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:
         for which, part in _parts(some) if len(some) > 1 else ():
             points = {_short(r.work): _point(r) for r in part}
             caches = max(r.roof_gbytes or 0 for r in part)
-            title = f"{suite} on {_machine(part)}{which}"
+            title = f"{suite} on {machine(part)}{which}"
             out[f"{device}-{suite}-roofline{which}"] = plots.roofline(points, *roof(some), title, caches)
     return out
 
@@ -78,7 +74,7 @@ def _growth(rows: Sequence[Row]) -> dict[str, Picture]:
             series = {"clnet": ours} | {p: {_size_of(r.work): r.peer_ms for r in some if r.peer == p and r.peer_ms}
                                         for p in peers}
             if len(ours) > 1:
-                title = f"{family}: {curve.time} on {_machine(some)}"
+                title = f"{family}: {curve.time} on {machine(some)}"
                 out[f"{device}-{family}"] = plots.growth(series, title, curve.size, "ms")
     return out
 
@@ -95,5 +91,5 @@ def _memory(rows: Sequence[Row]) -> dict[str, Picture]:
         bars = {w: {"clnet": float(next(r for r in some if r.work == w).peak_bytes or 0) / 1e6}
                 | {r.peer: r.peer_bytes / 1e6 for r in some if r.work == w and r.peer_bytes}
                 for w in dict.fromkeys(r.work for r in some)}
-        out[f"{device}-memory"] = plots.groups(bars, f"peak memory of a training step on {_machine(some)}", "MB")
+        out[f"{device}-memory"] = plots.groups(bars, f"peak memory of a training step on {machine(some)}", "MB")
     return out

@@ -16,7 +16,7 @@ from ...errors import DataError
 from ...show import plural
 from .. import tables
 from . import standing, suites
-from .columns import SHARE, kernels, kind_of, legend, shown
+from .columns import SHARE, kernels, kind_of, legend, machine, shown
 from .row import BUSY, Row, number, roof, shown_ratio, spread
 
 FORGE = (f"busy: other work took more than {BUSY:.0%} of the machine's CPU time meanwhile. doubted: of too few rounds, "
@@ -86,7 +86,8 @@ def slower(rows: Sequence[Row]) -> list[str]:
     """Sentences: of each suite and peer the works that show less than 1, the lowest first, without what is doubted."""
     low: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for r in sorted(rows, key=lambda r: r.ratio or 0):
-        if r.reported and suites.find(r.suite).ratios and round(r.reported, 2) < 1:
+        suite = suites.find(r.suite)
+        if r.reported and suite.ratios and r.peer not in suite.bounds and round(r.reported, 2) < 1:
             low[r.suite, r.peer].append(r)
     order = dict.fromkeys((r.suite, r.peer) for r in rows)
     return [f"{suite} against {peer}{', which takes less' * (suite == 'memory')}: {_some(names, BELOW)}."
@@ -200,11 +201,10 @@ def _part(rows: Sequence[Row], images: Mapping[str, str], titled: bool) -> str:
     """What the rows of one device say, show and hold, in this order."""
     drawn = [f'<img src="{path}" alt="{html.escape(name)}" width="{SHOWN}">' for name, path in images.items()]
     found, ahead = slower(rows), standing.lines(rows)
-    machine = next((r.machine for r in rows if r.machine), rows[0].device)
     nothing = "Nothing is below 1." if any(r.reported for r in rows) else ""
     below = "What is below 1, the lowest first:" if found else nothing
     stands = ["Where clnet is ahead of PyTorch, and where behind:", tables.markdown(ahead), standing.LEGEND]
-    said = [f"## {machine}" if titled else f"{machine}.", *(stands if ahead else []),
+    said = [f"## {machine(rows)}" if titled else f"{machine(rows)}.", *(stands if ahead else []),
             "In short:", _list(summary(rows)), below, _list(found), _measured(rows)]
     return "\n\n".join(filter(None, [*said, markdown(rows), *drawn]))
 

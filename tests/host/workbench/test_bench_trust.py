@@ -146,6 +146,7 @@ def test_every_work_of_the_suites_is_in_one_group() -> None:
 def test_a_report_has_a_part_for_each_device() -> None:
     rows = [row("a", machine="Xeon, Intel's runtime"), row("a", device="pocl", machine="Xeon, PoCL", ratio=0.5)]
     text = bench_report.block(rows, {"intel-torch": "i.png", "pocl-torch": "p.png"}, "Made by this.")
+    assert "## PoCL" in bench_report.block([row("a", device="pocl"), row("a")], {}), "of runs that do not say it"
     order = ["## Xeon, Intel's runtime", "Nothing is below 1.", "i.png", "## Xeon, PoCL", "a 0.50", "p.png",
              "Made by this."]
     assert sorted(order, key=text.index) == order and all(text.count(part) == 1 for part in order)
@@ -221,7 +222,8 @@ def test_a_report_of_earlier_rows_keeps_what_people_wrote(tmp_path: Path) -> Non
 def test_a_report_names_what_is_below_one_and_explains_its_columns_once() -> None:
     rows = [row("a", ratio=0.9), row("b", ratio=0.5), row("c", ratio=3.0),
             row("d", ratio=0.1, doubt="1 of 7 rounds"), row("e", ratio=0.999),
-            row("f", suite="memory", ratio=0.8), row("g", suite="steps", ratio=2.0)]
+            row("f", suite="memory", ratio=0.8), row("g", suite="steps", ratio=2.0),
+            row("f", "optimum", suite="memory", ratio=0.9)]
     assert bench_report.slower(rows) == ["ops against torch: b 0.50, a 0.90.",
                                          "memory against torch, which takes less: f 0.80."]
     text = bench_report.block(rows, {}, "How it came to be.")

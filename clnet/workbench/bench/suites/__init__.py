@@ -56,6 +56,7 @@ class Suite:
     ratios   its rows are ratios of a peer's to ours, which count in sums
     rates    its rows have GFLOP/s and GB/s
     bars     its ratios are drawn
+    bounds   peers that are nobody, but what was computed: no list says that we are slower
     narrow   its table in reports has a row a work and a column a peer; else rows as they stand in `cells`
     curves   works whose names begin so are drawn over the number that they end in
     """
@@ -67,6 +68,7 @@ class Suite:
     ratios: bool = True
     rates: bool = True
     bars: bool = False
+    bounds: tuple[str, ...] = ()
     narrow: bool = True
     curves: Mapping[str, Curve] = field(default_factory=dict)
 

@@ -123,4 +123,4 @@ def cells(r: Row) -> dict[str, object]:
             "note": r.remarks}
 
 
-SUITE = Suite(works, legend=LEGEND, cells=cells, rates=False)
+SUITE = Suite(works, legend=LEGEND, cells=cells, rates=False, bounds=("optimum", "forecast"))

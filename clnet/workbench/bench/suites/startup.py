@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ....engine.device.compilers import environment
 from ..compare import Setting
 from ..peers import Torch
 from ..row import Row, timed
-from ..trust import doubt
+from ..trust import Watch, doubt, seen_by
 from . import Suite
 
 LEGEND = ("From the first import to the end of the first training step, in a process of its own; programs compiled "
@@ -73,10 +74,15 @@ class FirstStep:
             # takes longer than the step.
             bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode")}
             env = environment() | bytecode | {"CLNET_DEVICE": setting.engine.device.key, "CLNET_CACHE_DIR": folder}
-            cold = seconds(OURS, env)
+            cold, watch = seconds(OURS, env), Watch()
             if theirs:
                 seconds(theirs, env)  # both have read their files from disk once
             pairs = [(seconds(OURS, env), seconds(theirs, env) if theirs else 0.0) for _ in range(self.processes)]
+        return seen_by(watch, self._rows(setting, cold, pairs))
+
+    def _rows(self, setting: Setting, cold: float, pairs: Sequence[tuple[float, float]]) -> list[Row]:
+        """Of the first process, and of pairs, ours and PyTorch's [s]."""
+        torch = setting.torch
         mine, their = (statistics.median(p[k] for p in pairs) for k in range(2))
         warm = [p[0] for p in pairs]
         bare: dict[str, Any] = {"ours_ms": round(mine * 1e3, 2),
