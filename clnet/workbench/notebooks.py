@@ -77,7 +77,8 @@ def run(path: Path, values: Mapping[str, Any] = MappingProxyType({}), device: st
     _give(notebook, values)
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3", record_timing=False,
-                                store_widget_state=False, resources={"metadata": {"path": folder}})
+                                store_widget_state=False, resources={"metadata": {"path": folder}},
+                                extra_arguments=["--log-level=ERROR"])  # of how the kernel is reached nobody asked
         try:
             client.execute(env=os.environ | ({"CLNET_DEVICE": device} if device else {}))
         except CellExecutionError as error:

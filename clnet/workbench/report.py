@@ -253,7 +253,8 @@ def write(folder: Path, run: Run, sections: Sequence[Section], said: Sequence[st
         markdown(folder, run, s, lead[1:])
     runs.tidy(folder, earlier, run)
     runs.write(run, folder)
-    runs.index(folder, runs.bounded(folder, keep), said, change, [f"{page.file_name(s.title)}.md" for s in sections])
+    kept = runs.bounded(folder, [run, *earlier], keep)
+    runs.index(folder, kept, said, change, [f"{page.file_name(s.title)}.md" for s in sections])
     return path
 
 

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,16 +103,17 @@ def commit() -> str:
 # --- files
 def write(run: Run, folder: Path) -> None:
     """What is kept of a run beside its page."""
-    facts = asdict(run)
-    rows = {name: map(_said, facts.pop(name)) for name in ("status", "bench")}
+    rows = {"status": map(_said, run.status), "bench": map(_said, run.bench)}
+    facts = {k: v for k, v in vars(run).items() if k not in rows}
     parts = [json.dumps(facts, ensure_ascii=False, indent=1)[:-2],
              *(f' "{name}": {tables.json_lines(some).rstrip()}' for name, some in rows.items())]
     tables.save(folder / FOLDER / f"{run.name}.json", ",\n".join(parts) + "\n}\n")
 
 
-def _said(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row without what it does not say; JSON has no NaN."""
-    return {k: v for k, v in row.items() if v not in ("", None) and v == v}
+def _said(row: StatusRow | BenchRow) -> dict[str, Any]:
+    """The row without what it does not say: fields that are as they are by default. JSON has no NaN."""
+    said = {f.name: (getattr(row, f.name), f.default) for f in fields(row)}
+    return {name: value for name, (value, default) in said.items() if value != default and value == value}
 
 
 def read(folder: Path) -> list[Run]:
@@ -146,14 +147,13 @@ def before(run: Run, kept: Sequence[Run]) -> Run | None:
     return next((r for r in kept if (r.machine, r.quick) == (run.machine, run.quick) and r.name != run.name), None)
 
 
-def bounded(folder: Path, keep: int) -> list[Run]:
-    """The newest `keep` runs; the others' files are deleted."""
-    kept = read(folder)
+def bounded(folder: Path, kept: Sequence[Run], keep: int) -> list[Run]:
+    """The first `keep` of the runs; the others' files are deleted."""
     for run in kept[keep:]:
         for end in (".html", ".json"):
             (folder / FOLDER / f"{run.name}{end}").unlink(missing_ok=True)
         shutil.rmtree(folder / FOLDER / run.name, ignore_errors=True)
-    return kept[:keep]
+    return list(kept[:keep])
 
 
 def tidy(folder: Path, earlier: Sequence[Run], now: Run) -> None:

@@ -31,11 +31,12 @@ def changes(now: Run, then: Run | None) -> Section:
     text = [f"Held against the {form} run of {then.when}, clnet {then.code}.",
             f"Status: {_said(cells, came, went)}.",
             f"Speeds: {', '.join([*speeds, f'{unchanged} unchanged'])}, of {plural(known, 'work')} that both runs can "
-            f"say something of. {bench_before.MOVED}"]
+            "say something of."]
     some = [Table("Status", [_marked(c) for c in cells]), Table("Speeds", moved)]
     words = [*([f"{plural(len(cells), 'verdict')} changed"] if cells else []), *([f"{len(came)} new"] if came else []),
              *([f"{len(went)} gone"] if went else []), *speeds]
-    return Section(TITLE, text, [t for t in some if t.rows], short=", ".join(words) or "unchanged")
+    return Section(TITLE, text, [t for t in some if t.rows], short=", ".join(words) or "unchanged",
+                   terms={"faster, slower, unchanged": bench_before.MOVED})
 
 
 def _marked(cell: dict[str, str]) -> dict[str, str]:

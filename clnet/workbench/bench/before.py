@@ -17,9 +17,9 @@ from .row import Row
 LEGEND = ("before / now: how many times sooner we are than in the earlier run. peers': the same of the peers, median: "
           "1 where the machine was as fast. share: our rate / what the device's measured peak allows at this many "
           "flops a byte.")
-MOVED = ("A work is faster or slower where its rounds and those of the earlier run do not overlap, and the medians are "
-         "more than a tenth apart, against every peer that both runs have; without a peer our own times are compared. "
-         "All else is unchanged. Ratios that are not reported are not compared.")
+MOVED = ("a work is faster or slower where its rounds and those of the earlier run do not overlap, and the medians are "
+         "more than a tenth apart, against every peer that both runs have; without a peer our own times are compared; "
+         "ratios that are not reported are not compared")
 EVEN = 1.1  # times by which the medians of two runs differ without anything having changed
 Rows = list[dict[str, Any]]
 Figure = tuple[float, float, float]  # least, median, largest of the rounds: the more, the faster we are

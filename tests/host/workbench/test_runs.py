@@ -20,6 +20,8 @@ from clnet.workbench.runs import Run
 from clnet.workbench.status.row import ASPECTS, TO_COME
 from clnet.workbench.status.row import Row as StatusRow
 
+ALONE = BenchRow("steps", "mlp", "float32", "numpy", "", 4.0, ours_min=3.9, ours_max=4.1)  # without a peer
+
 
 def status_row(name: str, **more: Any) -> StatusRow:
     return StatusRow("layer", name, name, "dense", "numpy", **{**dict.fromkeys(ASPECTS, "yes"), **more})
@@ -32,7 +34,7 @@ def bench_row(work: str, ratio: float, low: float, high: float, **more: Any) -> 
 
 def sections() -> list[page.Section]:
     """The parts of a small report."""
-    status, bench = [status_row("Dense"), status_row("GRU")], [bench_row("matmul 64", 2.0, 1.9, 2.1)]
+    status, bench = [status_row("Dense"), status_row("GRU")], [bench_row("matmul 64", 2.0, 1.9, 2.1), ALONE]
     training = page.Section("Training", short="mlp 97.5 %", verdict="It learns.",
                             pictures=[plots.curves({"loss": [2.0, 1.0]}, "training on some device")])
     book = tables.Link("00_tour", "2026-11-24-120000-numpy/00_tour.ipynb")
@@ -53,7 +55,8 @@ def made(folder: Path, name: str = "2026-11-24-120000-numpy", keep: int = 20, pa
 def test_a_run_has_a_page_and_figures_and_the_list_leads_to_it(tmp_path: Path) -> None:
     run = made(tmp_path)
     assert (run.short, run.failed, run.since) == ({"Training": "mlp 97.5 %"}, [], "the first")
-    assert (len(run.status), len(run.bench)) == (2, 1) and run.bench[0].ratio == 2.0
+    assert run.status == [status_row("Dense"), status_row("GRU")], "what is not said is as by default"
+    assert run.bench == [bench_row("matmul 64", 2.0, 1.9, 2.1), ALONE]
     own = (tmp_path / "runs" / f"{run.name}.html").read_text(encoding="utf-8")
     assert 'href="../index.html">All runs' in own and "nothing to hold it against" in own
     assert "<td class=\"long\">" in own and "clnet report --quick" in own, "the environment and the command"
@@ -144,9 +147,8 @@ def test_only_what_is_beyond_chance_moved() -> None:
     assert moved([row, numpy], [bench_row("w", 4.0, 3.9, 4.1), numpy]) == [], "one peer became slower"
     assert moved([row], [replace(row, ratio=9.0, min=8.0, max=10.0, doubt="1 of 3 rounds")]) == []
     assert moved([row], [replace(row, device="other", ratio=9.0, min=8.0, max=10.0)]) == []
-    alone = BenchRow("steps", "mlp", "float32", "numpy", "", 4.0, ours_min=3.9, ours_max=4.1)
-    assert moved([alone], [replace(alone, ours_ms=2.0, ours_min=1.9, ours_max=2.1)]) == [("faster", "2.00")]
-    assert before.moved([alone], [replace(alone, ours_min=None, ours_max=None)]) == ([], 0)
+    assert moved([ALONE], [replace(ALONE, ours_ms=2.0, ours_min=1.9, ours_max=2.1)]) == [("faster", "2.00")]
+    assert before.moved([ALONE], [replace(ALONE, ours_min=None, ours_max=None)]) == ([], 0)
 
 
 def test_the_command_is_said_as_it_was_typed() -> None:
