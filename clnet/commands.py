@@ -22,6 +22,7 @@ from .options import (
     json_file,
     json_option,
     option,
+    several,
     shape,
     share,
     suite,
@@ -77,9 +78,9 @@ def _doctor(args: Namespace) -> int:
 def _train(args: Namespace) -> int:
     from .workbench import train_command
 
-    train_command.check(args.save, args.plot, args.trace)
+    train_command.check(args.save, args.plot, args.trace, args.augment)
     settings = {"epochs": args.epochs, "lr": args.lr, "batch_size": args.batch_size, "seed": args.seed,
-                "precision": args.precision}
+                "precision": args.precision, "augment": args.augment}
     asked = _own(args, {n: v for n, v in settings.items() if v is not None})
     _use(args.device)
     if asked is not None:
@@ -262,6 +263,9 @@ COMMANDS = (
         option("--batch-size", type=whole(1), metavar="N", help="samples a step (default: 64)"),
         option("--seed", type=whole(0), default=0, metavar="N",
                help="of the first weights and the order of the samples (default: 0)"),
+        option("--augment", type=several, metavar="NAMES",
+               help="changes of pictures at random in training, with commas between: flip, crop, rotate, color, erase, "
+                    "mixup, cutmix and others of clnet.augment (default: none)"),
         option("--precision", choices=PRECISIONS,
                help="bf16, fp16: mixed precision; the others: the arithmetic of products (default: fp32)"),
         option("--save", type=Path, metavar="FILE",

@@ -26,7 +26,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Where a name may be found that was looked for elsewhere.
-PACKAGES = {"clnet": "clnet", **{p: f"clnet.{p}" for p in ("layers", "losses", "optimizers", "train", "ops", "errors")},
+PACKAGES = {"clnet": "clnet", **{p: f"clnet.{p}" for p in ("layers", "losses", "optimizers", "augment", "train", "ops",
+                                                           "errors")},
             "data": "clnet.train.data"}
 
 

@@ -63,6 +63,11 @@ def there(text: str, also: str = "", more: str = "", known: Iterable[str] = ()) 
     return path
 
 
+def several(text: str) -> tuple[str, ...]:
+    """Names with commas between."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def suite(text: str) -> str:
     """A suite of the bench."""
     names = (*suites.names(), "all")

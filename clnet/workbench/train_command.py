@@ -5,9 +5,11 @@ what it reached in a sentence, the model and its curves in files.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..augment.base import transform_of
 from ..engine import current
 from ..errors import ConfigError, NoDeviceError
 from ..model.files import check_name
@@ -44,8 +46,13 @@ class Saving(Callback):
             print(f"trace: {written.absolute()}, for chrome://tracing and https://ui.perfetto.dev", file=sys.stderr)
 
 
-def check(save: Path | None, plot: Path | None, trace: Path | None = None) -> None:
-    """ConfigError, CheckpointError where a file could not be written: better before training than after."""
+def check(save: Path | None, plot: Path | None, trace: Path | None = None,
+          augment: Sequence[str] | None = None) -> None:
+    """ConfigError, CheckpointError where a file could not be written, or a name is none: better before training than
+    after.
+    """
+    if augment is not None:
+        transform_of(augment)
     for option, path in (("--save", save), ("--plot", plot), ("--trace", trace)):
         if path is not None and not path.absolute().parent.is_dir():
             raise ConfigError(

@@ -58,6 +58,7 @@ class Asked:
     batch_size: int = SIZE
     seed: int = 0
     precision: str | None = None
+    augment: tuple[str, ...] | None = None
 
 
 def samples(asked: Asked) -> Dataset:
@@ -190,7 +191,10 @@ def main(asked: Asked, save: Path | None, callbacks: list[Any], draw: Callable[[
     trainer = Trainer(model, loss(d), AdamW(lr=rate, weight_decay=DECAY), metrics, asked.precision)
     fits(name, trainer, train)
     print("\n".join(lines(d, train, test, name, trainer)), flush=True)
-    history = trainer.fit(train, asked.epochs, asked.batch_size, test, seed=asked.seed, callbacks=callbacks)
+    if asked.augment:
+        print(f"augment: {', '.join(asked.augment)}", flush=True)
+    history = trainer.fit(train, asked.epochs, asked.batch_size, test, seed=asked.seed, callbacks=callbacks,
+                          augment=asked.augment)
     terminal.say(reached(trainer, test or train, test is not None, time.perf_counter() - started))
     if save is not None and history.steps:
         more = f"; what prepared the data: {beside(save).name}" if trainer.preparation is not None else ""

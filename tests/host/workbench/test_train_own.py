@@ -59,6 +59,8 @@ def test_a_folder_of_pictures(tmp_path: Path, capsys: Capture) -> None:
     assert train(tmp_path / "shades", "--size", "4,4", "--model", "mlp") == 0
     out = capsys.readouterr().out
     assert "input: 1 x 4 x 4" in out and "target: 2 classes, dark, light" in out and "on 2 samples held out" in out
+    assert train(tmp_path / "shades", "--size", "4,4", "--model", "mlp", "--augment", "flip, crop") == 0
+    assert "augment: flip, crop\n" in capsys.readouterr().out
 
 
 @pytest.mark.full
@@ -77,6 +79,8 @@ def test_a_text(tmp_path: Path, capsys: Capture) -> None:
     (("--target", "price", "--model", "cnn"), "expected mlp, or a model's file"),
     (("--target", "price", "--size", "4,4"), "expected --size with folders of pictures alone"),
     (("--target", "price", "--encoding", "utf-9"), "unknown encoding: utf-9"),
+    (("--target", "price", "--augment", "flp"), "did you mean 'flip'?"),
+    (("--target", "price", "--augment", "flip"), "expected images (N, channels, height, width); got shape"),
     (("--target", "price", "--save", "m.pt"), "expected a name that ends in .safetensors"),
 ])
 def test_slips_are_named(table: Path, arguments: tuple[str, ...], says: str, capsys: Capture) -> None:
@@ -90,7 +94,8 @@ def test_slips_in_files_are_named(table: Path, capsys: Capture) -> None:
     frame.loc[3, "price"] = "?"
     frame.to_csv(table, index=False)
     assert train(table, "--target", "price") == 2
-    assert "got '?' among numbers; read it as missing: --na-values '?'; or say --task classes." in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "got '?' among numbers; read it as missing: --na-values '?'; or say --task classes." in err
     assert train(table, "--target", "price", "--na-values", "?") == 0
     assert "1 row without a target left out" in capsys.readouterr().out
     Image.new("L", (4, 4)).save(table.with_name("1.png"))
