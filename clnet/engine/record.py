@@ -96,7 +96,7 @@ class Recorded(Shown):
     def prepare(self, *inputs: Any) -> Any:
         """The replay for inputs like these, recorded, planned and built if it was not; nothing runs yet."""
         engine = current()
-        specs = tuple(spec_of(i) for i in inputs)
+        specs = tuple([i.spec if type(i) is Tensor else spec_of(i) for i in inputs])  # most are
         if self.structure != structure():
             self._forget()
         if len(self._seats.free) > SPARE:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SLOTS = 3  # batches in flight: one that a step reads, one that travels, one that is being written
 ALIGNED = 512  # [bytes]
+# [bytes] of inputs that travel in the queue of the launches: up to here the copy takes less than two queues that wait
+# for each other, and a driver's calls for that take as long as five launches.
+SMALL = 1 << 14
 
 
 class Part:
@@ -87,14 +90,20 @@ class Feed:
             queue.transfers.to_device(spec.nbytes)
         first, last = min(arrays), max(arrays)
         begin, end = self.offsets[first], self.offsets[last] + max(self.specs[last].nbytes, 1)
+        beside = end - begin > SMALL
         with translated("Feed"):
-            slot.copied = cl.enqueue_copy(queue.uploads, slot.block.buffer, slot.memory[begin:end], dst_offset=begin,
-                                          is_blocking=False, wait_for=[slot.done] if slot.done is not None else None)
-            queue.uploads.flush()
-            cl.enqueue_barrier(queue.commands, wait_for=[slot.copied])
+            if beside and slot.done is None and slot.copied is not None:  # launches that nobody marked may read it
+                slot.done = cl.enqueue_marker(queue.commands)
+            after = [slot.done] if beside and slot.done is not None else None
+            slot.copied = cl.enqueue_copy(queue.uploads if beside else queue.commands, slot.block.buffer,
+                                          slot.memory[begin:end], dst_offset=begin, is_blocking=False, wait_for=after)
+            slot.done = None
+            if beside:
+                queue.uploads.flush()
+                cl.enqueue_barrier(queue.commands, wait_for=[slot.copied])
         if queue.told is not None:
-            queue.told.copied("to device", end - begin, slot.copied, "uploads")
-        self._now = slot
+            queue.told.copied("to device", end - begin, slot.copied, "uploads" if beside else "commands")
+        self._now = slot if beside else None
         return {k: slot.parts[k] for k in arrays}
 
     def started(self) -> None:

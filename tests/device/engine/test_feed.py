@@ -39,6 +39,21 @@ def test_batches_in_flight_do_not_mix(gpu: Any) -> None:
             assert b.numpy().tolist() == [n + 1] * 3
 
 
+def test_small_and_large_inputs_may_take_turns_in_one_step(gpu: Any) -> None:
+    """Small ones travel in the queue of the launches, large ones beside it, through the same slots."""
+    weights, row = np.arange(64, dtype=np.float32).reshape(8, 8), np.arange(8, dtype=np.float32)
+    with clnet.on(gpu):
+        large = tensor(np.full((4000, 8), 100, np.float32))
+        step = Recorded(lambda x, k: F.tanh(x @ tensor(weights) * 1e-3) + k, "step")
+        found = []
+        for n in range(12):
+            x = large if n % 3 else np.full((4000, 8), n, np.float32)
+            found.append(step(x, row + n))
+        for n, y in enumerate(found):
+            x = np.full((4000, 8), 100 if n % 3 else n) @ weights * 1e-3
+            np.testing.assert_allclose(y.numpy(), np.tanh(x) + row + n, rtol=1e-5, atol=1e-6)
+
+
 def test_host_arrays_and_tensors_may_take_turns(gpu: Any) -> None:
     with clnet.on(gpu):
         step = Recorded(lambda x, y: x * 2 + y, "step")
