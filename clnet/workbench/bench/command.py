@@ -111,7 +111,7 @@ def again(files: Sequence[Path], plots: Path | None, report_file: Path | None) -
     """Prints the tables of earlier runs, and makes their report and pictures. Nothing is timed."""
     rows = settled_before(bench_report.read(files))
     show(rows)
-    report(rows, command({"--from": " ".join(map(str, files)), "--plots": plots, "--report": report_file}), report_file,
+    report(rows, command({"--from": files, "--plots": plots, "--report": report_file}), report_file,
            plots, files[0])
     return 0
 

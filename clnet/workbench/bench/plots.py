@@ -8,7 +8,7 @@ from .. import plots
 from ..plots import Picture
 from . import suites
 from .columns import machine
-from .row import Row, roof
+from .row import Row, roof, short
 
 MOST = 15  # bars of a picture
 
@@ -26,7 +26,7 @@ def _ratios(rows: Sequence[Row]) -> dict[str, Picture]:
             spreads = [None if r.min is None or r.max is None else (r.min, r.max) for r in part]
             values = [float(r.ratio or 1) for r in part]
             title = f"{machine(part)} against {peer}{which}"
-            out[f"{device}-{peer}{which}"] = plots.ratios([_short(r.work) for r in part], values, title, spreads)
+            out[f"{device}-{peer}{which}"] = plots.ratios([short(r.work) for r in part], values, title, spreads)
     return out
 
 
@@ -35,10 +35,6 @@ def _parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     count = -(-len(rows) // MOST)
     return [(f" ({k + 1} of {count})" if count > 1 else "", rows[k * len(rows) // count : (k + 1) * len(rows) // count])
             for k in range(count)]
-
-
-def _short(work: str) -> str:
-    return work.replace("forward and gradients", "with gradients")
 
 
 def compared(r: Row) -> bool:
@@ -51,7 +47,7 @@ def _rooflines(rows: Sequence[Row]) -> dict[str, Picture]:
     for device, suite in dict.fromkeys((r.device, r.suite) for r in rows if r.share):
         some = list({r.work: r for r in rows if (r.device, r.suite) == (device, suite) and r.share}.values())
         for which, part in _parts(some) if len(some) > 1 else ():
-            points = {_short(r.work): _point(r) for r in part}
+            points = {short(r.work): _point(r) for r in part}
             caches = max(r.roof_gbytes or 0 for r in part)
             title = f"{suite} on {machine(part)}{which}"
             out[f"{device}-{suite}-roofline{which}"] = plots.roofline(points, *roof(some), title, caches)

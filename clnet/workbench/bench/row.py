@@ -106,11 +106,13 @@ def roof(rows: Sequence[Row]) -> tuple[float, float]:
             max((r.peak_gbytes or 0.0 for r in rows), default=0.0))
 
 
-def command(options: Mapping[str, str | Path | bool | None]) -> str:
+def command(options: Mapping[str, str | Path | Sequence[Path] | bool | None]) -> str:
     """The call of `clnet bench` with those options that were given, as a shell takes it."""
-    given = {name: value for name, value in options.items() if value}
-    return " ".join(["clnet bench", *(name if value is True else f"{name} {shlex.quote(_text(value))}"
-                                      for name, value in given.items())])
+    words = ["clnet bench"]
+    for name, value in options.items():
+        several = [value] if isinstance(value, (str, Path, bool)) else value or ()
+        words += [name, *(shlex.quote(_text(v)) for v in several if v is not True)] if value else []
+    return " ".join(words)
 
 
 def _text(value: str | Path | bool) -> str:
@@ -135,6 +137,11 @@ def shown_ratio(r: Row, form: str = ".2f") -> str:
 def spread(r: Row, form: str = ".2f") -> str:
     """From the least to the largest of the rounds' ratios; "" where they are not reported."""
     return "" if r.min is None or r.unfit else f"{r.min:{form}} to {r.max:{form}}"
+
+
+def short(work: str) -> str:
+    """The name of a work where there is little room."""
+    return work.replace("forward and gradients", "with gradients")
 
 
 def number(x: float | None, form: str, unit: float = 1) -> str:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from ...show import shorten
 from . import suites
-from .row import Row
+from .row import Row, short
 
 LEGEND = ("ratio: PyTorch's time (of memory its bytes) / ours, above 1 we are better; of its modes the one that is "
           "best at the work. ahead, behind: works above 1.05, below 0.95. busy, doubted: works without a ratio that is "
           "reported, in no other column.")
 EVEN = 1.05  # ratios up to this, and down to its inverse, are neither ahead nor behind
-WORST = 28  # letters of the work that is named
+WORST = 38  # letters of the work that is named
 
 
 class Group(NamedTuple):
@@ -67,15 +67,15 @@ def _line(title: str, works: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     median = statistics.median(ratios.values()) if ratios else None
     worst = min(ratios, key=lambda work: ratios[work]) if ratios else ""
     return {"works": title, "": _verdict(median), "ratio, median": "" if median is None else f"{median:.2f}",
-            "least": f"{ratios[worst]:.2f} ({shorten(worst, WORST)})" if worst else "",
+            "least": f"{ratios[worst]:.2f} ({shorten(short(worst), WORST)})" if worst else "",
             "ahead": f"{sum(v > EVEN for v in ratios.values())} of {len(ratios)}" if ratios else "",
             "behind": f"{sum(v < 1 / EVEN for v in ratios.values())} of {len(ratios)}" if ratios else "",
             **{word: words.count(word) or "" for word in ("busy", "doubted")}}
 
 
 def hardest(rows: Sequence[Row]) -> Row:
-    """Of the rows of one work the one whose peer is best; one that is not reported only where none is."""
-    return min(rows, key=lambda r: (r.reported is None, r.ratio or 0.0))
+    """Of the rows of one work the one whose peer is best, reported or not: the next best would flatter us."""
+    return min(rows, key=lambda r: r.ratio or 0.0)
 
 
 def _verdict(median: float | None) -> str:

@@ -44,6 +44,8 @@ def test_the_command_of_a_report() -> None:
                "--report": Path("reports") / "new.md"}
     assert bench_row.command(options) == "clnet bench --suite ops --quick --only 'matmul 256' --report reports/new.md"
     assert bench_row.command({"--suite": "ops", "--quick": False}) == "clnet bench --suite ops"
+    several = {"--from": [Path("a") / "ops.json", Path("my steps.json")], "--plots": Path("a")}
+    assert bench_row.command(several) == "clnet bench --from a/ops.json 'my steps.json' --plots a"
 
 
 @pytest.mark.parametrize("text", [None, "{}", "[1]", '[{"work": "matmul"}]', "no JSON"])
