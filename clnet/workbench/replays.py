@@ -135,35 +135,36 @@ class Replayed:
         return write_trace(file, times.spans, f"{self.name} on {self.engine.device}", facts)
 
 
-def replayed(what: Any, *inputs: Any) -> Replayed:
+def replayed(what: Any, *inputs: Any, who: str = "graph") -> Replayed:
     """What a trainer replays (its training step, of the largest batch that it made a step with), what a recorded
     function replays, a model or a function at inputs, or what tensors need.
 
+    who     the name of the function that asks, for errors
     Raises DataError where nothing ran yet, NoDeviceError on NumPy, which plans nothing.
     """
     if isinstance(what, Trainer):
         if inputs:
-            raise ConfigError("graph: expected a trainer alone; got inputs, too; its step runs over the last batch.")
-        return _of_step(what.steps.train, "training step", what.model)
+            raise ConfigError(f"{who}: expected a trainer alone; got inputs, too; its step runs over the last batch.")
+        return _of_step(what.steps.train, "training step", what.model, who)
     if isinstance(what, Recorded) or (callable(what) and inputs):
         step = what if isinstance(what, Recorded) else Recorded(what, getattr(what, "__name__", type(what).__name__))
         if inputs:
             step(*inputs)
-        return _of_step(step, step.name, what if isinstance(what, Layer) else None)
+        return _of_step(step, step.name, what if isinstance(what, Layer) else None, who)
     if callable(what):
-        raise ConfigError(f"graph: expected {type(what).__name__} with inputs; got it alone; pass some, too: "
-                          "graph(model, x).")
+        raise ConfigError(f"{who}: expected {type(what).__name__} with inputs; got it alone; pass some, too: "
+                          f"{who}(model, x).")
     return _of_tensors((what, *inputs))
 
 
-def _of_step(step: Recorded, name: str, model: Layer | None) -> Replayed:
+def _of_step(step: Recorded, name: str, model: Layer | None, who: str) -> Replayed:
     every = [getattr(r, "replay", r) for r in step.replays.values()]
     ran = [r for r in every if isinstance(r, Replay) and r.fed]
     if every and not any(isinstance(r, Replay) for r in every):
-        raise NoDeviceError("graph: expected an OpenCL device; got NumPy, which evaluates op by op and plans nothing; "
+        raise NoDeviceError(f"{who}: expected an OpenCL device; got NumPy, which evaluates op by op and plans nothing; "
                             'try `with clnet.on("opencl"):`.')
     if not ran:
-        raise DataError(f"graph: expected a {name} that ran; got one that did not; call it, or fit, first.")
+        raise DataError(f"{who}: expected a {name} that ran; got one that did not; call it, or fit, first.")
     replay = max(ran, key=lambda r: sum(s.nbytes for s in r.specs))
     parameters = [v for v in model.variables().values() if isinstance(v, Parameter)] if model is not None else []
     return Replayed(name, replay.engine, explain_replay(step, replay), replay.again, dict(replay.watched), parameters,

@@ -40,9 +40,12 @@ clnet.explore.parity(clnet.Sequential(Dense(3, 4), Shifted()), x)
 clnet.explore.graph(clnet.ops.softmax(clnet.tensor(x) * 2.0))
 # cell
 clnet.explore.benchmarks("bench.json")
+# cell
+clnet.explore.kernels("NN 64x64x64")
 """
-STATUS, OPENCL, DEVICES, PARITY, GRAPH, BENCHMARKS = range(1, 7)
-SHOWS = {DEVICES: "compute units", PARITY: "The worst elements", GRAPH: "__kernel", BENCHMARKS: "matmul 256"}
+STATUS, OPENCL, DEVICES, PARITY, GRAPH, BENCHMARKS, KERNELS = range(1, 8)
+SHOWS = {DEVICES: "compute units", PARITY: "The worst elements", GRAPH: "__kernel", BENCHMARKS: "matmul 256",
+         KERNELS: "Numbers of matmul"}
 
 
 def says(cell: Any, part: str, text: str) -> None:
@@ -60,12 +63,15 @@ def test_lists_filter_open_and_measure_and_opencl_shows_what_it_is(opened: Calla
     assert book.problems() == []
     a_layer_of_a_cell_is_a_row_that_is_measured(book)
     what_opencl_shows(book)
+    book.cell(GRAPH).get_by_role("button", name="measure a replay").click()
+    says(book.cell(GRAPH), "said", "of it in kernels")
     for number, text in SHOWS.items():
         cell = book.cell(number)
         cell.locator(".clnet-rows select").select_option(index=0)
         says(cell, "page", text)
         for width in (1280, 390):
             book.look(f"explorer-{number}", width, cell)
+    a_number_of_a_kernel_that_is_wrong_is_named(book)
     assert book.problems() == []
 
 
@@ -87,6 +93,16 @@ def a_layer_of_a_cell_is_a_row_that_is_measured(book: Any) -> None:
     assert "not measured here" not in shown(rows) and "yes" in shown(rows)
     for width in (1280, 390):
         book.look("status", width, cell)
+
+
+def a_number_of_a_kernel_that_is_wrong_is_named(book: Any) -> None:
+    cell = book.cell(KERNELS)
+    cell.get_by_label("number", exact=True).select_option("tile")
+    assert "(MR, NV)" in cell.locator(".clnet-page").inner_text()
+    cell.locator(".clnet-value input").fill("(1, 2, 3)")
+    cell.locator(".clnet-value input").press("Tab")
+    cell.get_by_role("button", name="time it").click()
+    says(cell, "said", "expected tile of matmul cpu as in")
 
 
 def what_opencl_shows(book: Any) -> None:

@@ -43,9 +43,9 @@ class Panel(Generic[R]):
         wrapped = {"flex_flow": "row wrap", "align_items": "center"}
         self.title = widgets.HTML()
         self.box = widgets.VBox([
-            self.title, self.over,
+            self.title,
             widgets.HBox([self.text, *self.filters.values(), *self.buttons.values(), self.said], layout=wrapped),
-            widgets.VBox([self.heads, self.list], layout={"overflow": "auto hidden"}), self.page])
+            widgets.VBox([self.heads, self.list], layout={"overflow": "auto hidden"}), self.page, self.over])
         self.text.observe(self._filter, "value")
         for part in self.filters.values():
             part.observe(self._filter, "value")

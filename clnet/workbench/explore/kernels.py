@@ -153,8 +153,8 @@ class KernelPanel(Panel[Row]):
         self.value.add_class("clnet-value")
         line = widgets.HBox([self.number, self.value, *self.tries.values()],
                             layout={"flex_flow": "row wrap", "align_items": "center"})
-        *above, page = self.box.children
-        self.box.children = (*above, line, page)
+        *above, page, over = self.box.children
+        self.box.children = (*above, line, page, over)
 
     @property
     def _chosen(self) -> Row:
@@ -166,14 +166,16 @@ class KernelPanel(Panel[Row]):
         super()._open()
         if (row := self.row) is not None:
             with self._saying():
-                names = [t.name for t in self.kernels.tunables(row)]
-                self.number.options = names
+                known = self.kernels.tunables(row)
+                self.number.options = [t.name for t in known]
+                self.number.value = next((t.name for t in known if t.tried), known[0].name if known else None)
                 self._values()
 
     def _values(self, _: object = None) -> None:
         """The value here, and what may be tried instead."""
-        if self.row is not None and (t := {t.name: t for t in self.kernels.tunables(self.row)}.get(self.number.value)):
-            self.value.options, self.value.value = [str(v) for v in t.tried], str(t.value)
+        known = {t.name: t for t in self.kernels.tunables(self.row)} if self.row is not None else {}
+        t = known.get(str(self.number.value))
+        self.value.options, self.value.value = ([str(v) for v in t.tried], str(t.value)) if t else ([], "")
 
     def _do(self, name: str) -> None:
         index, number, value = self.list.index, self.number.value, self.value.value

@@ -22,9 +22,8 @@ from ...kernels import tuning
 from ...kernels.choosers import Chooser
 from ...kernels.operand import Operand
 from ...kernels.variant import Choice
-from ...names import ending
 from ..replays import replayed
-from .tasks import Task
+from .tasks import SPELLED, Task, strides
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -95,8 +94,8 @@ class Call:
     def __call__(self, *xs: Tensor) -> Tensor:
         """The op at tensors that lie in memory as `task.shapes` says."""
         given = []
-        for x, (_, shape, strides) in zip(xs, self.operands, strict=True):
-            order = self._memory(shape, strides)[1]
+        for x, (_, shape, steps) in zip(xs, self.operands, strict=True):
+            order = self._memory(shape, steps)[1]
             given.append(F.expand(F.permute(x, *(order.index(a) for a in range(len(order)))), *shape))
         made: Tensor = OPS[self.op](*given, **dict(self.attributes))
         return made
@@ -114,7 +113,7 @@ def calls(what: Any, *inputs: Any) -> list[Call]:
     """The calls of a step whose kernels take numbers, each once: of a Trainer's training step, of a recorded function,
     of a model or a function at inputs, or of what tensors need.
     """
-    step = replayed(what, *inputs)
+    step = replayed(what, *inputs, who="calls")
     return calls_of(step.stages.graph, step.engine.device)
 
 
@@ -138,11 +137,10 @@ def _plain(attributes: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
 def product(name: str) -> Call:
     """A product as "TN 768x8192x3072" (m, k, n) spells it: N, row by row; T, column by column. ConfigError for another.
     """
-    form, _, sizes = name.partition(" ")
-    try:
-        m, k, n = map(int, sizes.split("x"))
-        strides = {"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form]
-    except (ValueError, KeyError):
+    spelled = SPELLED.fullmatch(name)
+    if spelled is None:
         raise ConfigError("tune: expected a call, or a product as 'NN 64x784x512' (m, k, n; NT and TN: the second, the "
-                          f"first operand is transposed); got {name!r}{ending(form, ('NN', 'NT', 'TN'))}") from None
-    return Call("matmul", (("float32", (m, k), strides[0]), ("float32", (k, n), strides[1])))
+                          f"first operand is transposed); got {name!r}.")
+    m, k, n = map(int, spelled.groups()[1:])
+    x, w = strides(spelled[1], m, k, n)
+    return Call("matmul", (("float32", (m, k), x), ("float32", (k, n), w)))

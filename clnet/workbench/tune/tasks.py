@@ -50,6 +50,7 @@ OPS = ("matmul", "conv", "winograd")
 # One of each kind that networks are made of.
 FIRST = ("NN 512x512x512", "64->64 56x56 b16", "TN 512x784x512", "NT 512x512x512", "NN 64x784x512", "TN 64x784x512",
          "64->64 56x56 b16 3x3 s2", "NN 1152x1152x1152", "32->64 28x28 b64")
+SPELLED = re.compile(r"(NN|NT|TN) (\d+)x(\d+)x(\d+)")  # a product: form, m, k, n
 SQUARES = (64, 128, 256, 512, 1152, 2048)
 # n, c, o, side
 CONVOLUTIONS = ((16, 64, 64, 56), (16, 128, 128, 28), (16, 256, 256, 14), (64, 32, 64, 28), (32, 16, 16, 32))
@@ -93,7 +94,7 @@ def wanted(op: str, only: str) -> list[Task]:
     or the one product that it spells, as "TN 768x8192x3072" does (m, k, n).
     """
     found = [t for t in tasks(op) if only.lower() in t.label.lower()]
-    spelled = re.fullmatch(r"(NN|NT|TN) (\d+)x(\d+)x(\d+)", only) if op == "matmul" else None
+    spelled = SPELLED.fullmatch(only) if op == "matmul" else None
     return found or ([_product(spelled[1], *map(int, spelled.groups()[1:]))] if spelled else [])
 
 
@@ -108,9 +109,13 @@ def _product(form: str, m: int, k: int, n: int) -> Task:
         "TN": (lambda x, w: F.matmul(x.mT, w), lambda x, w: x.T @ w)}
     call, reference = forms[form]
     shapes = {"NN": ((m, k), (k, n)), "NT": ((m, k), (n, k)), "TN": ((k, m), (k, n))}[form]
-    strides = {"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form]
-    entry = matmul_problem.shape_class(1, m, n, k, *strides)
+    entry = matmul_problem.shape_class(1, m, n, k, *strides(form, m, k, n))
     return Task(f"{form} {m}x{k}x{n}", ("matmul", entry), call, reference, shapes)
+
+
+def strides(form: str, m: int, k: int, n: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Of the operands of a product: N, row by row; T, column by column."""
+    return {"NN": ((k, 1), (n, 1)), "NT": ((k, 1), (1, k)), "TN": ((1, m), (n, 1))}[form]
 
 
 def _convolutions(op: str, stride: int) -> list[Task]:

@@ -127,7 +127,7 @@ def test_a_kernel_is_tried_kept_and_taken_back_by_clicks(cpu: Any, answers: Any)
     panel = found.panel()
     panel.list.index = 0
     assert "Numbers of matmul" in panel.page.value and "__kernel" in panel.page.value
-    assert "tile" in panel.number.options
+    assert "tile" in panel.number.options and panel.number.value == "scratch" and panel.value.value
     panel.number.value = "tile"
     assert "(8, 3)" in panel.value.options
     panel.value.value = "(4, 1)"
