@@ -23,6 +23,7 @@ from ...show import plural
 from .. import terminal
 from ..child import Child
 from . import share
+from .call import Call
 from .tasks import Task, space, spread, tasks, wanted
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Search:
     def __init__(self, child: Child, device: Device, op: str, task: Task, margin: float = MARGIN,
                  alone: bool = False) -> None:
         self.child, self.device, self.op, self.task, self.margin, self.alone = child, device, op, task, margin, alone
+        self.call = {"call": task.call.as_json()} if isinstance(task.call, Call) else {}
         self.best: dict[str, Any] = {}
         self.whole = True  # False where the time was up before nothing got better
         self._try({}, 1e9)
@@ -52,7 +54,7 @@ class Search:
 
     def _try(self, values: dict[str, Any], give_up: float, fresh: bool = False) -> dict[str, Any]:
         return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values,
-                               "give_up": give_up, "fresh": fresh, "alone": self.alone})
+                               "give_up": give_up, "fresh": fresh, "alone": self.alone, **self.call})
 
     def confirm(self, until: float = float("inf")) -> None:
         """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by
@@ -112,7 +114,8 @@ def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path
         for search in searched(engine.device, found, budget):
             done.append(search)
             if search.best:
-                tune.keep(engine.device, search.task.entry, search.best, made, path)
+                gain = {name: _shared(search)[name] for name in ("call", "before_ms", "after_ms")}
+                tune.keep(engine.device, search.task.entry, search.best, made, path, gain)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{_outcome(done, len(found))} {kept}") from None
     rows = [_shared(s) for s in done if "seconds" in s.start]

@@ -31,7 +31,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 pass
 
             def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-                json.dumps(question)  # it goes through a pipe
+                assert Call.of_json(json.loads(json.dumps(question["call"]))) == product(SMALL)  # through a pipe
                 found = {"error": 1e-7, "allowed": 1e-5, **(changed if question["values"].get("tile") else present)}
                 if found["error"] > question.get("most", 1e9):
                     del found["seconds"]
