@@ -27,6 +27,7 @@ from ..names import ending
 from ..optimizers.base import Optimizer
 from . import dialects
 from . import files as model_io
+from .diagram import Diagram, diagram
 from .summary import Summary, summarize
 from .transfer import Loaded, load_weights
 
@@ -81,6 +82,19 @@ class _Network(Layer):
             arrays = [None if isinstance(s, (tuple, list, int)) else getattr(s, "x", s) for s in shapes]
             given = arrays if len(arrays) == len(samples) else [None] * len(samples)
             return summarize(self, samples, batch, optimizer, given if measure else None)
+
+    def graph(self, *shapes: Any, depth: int | None = None, dtype: str = "float32") -> Diagram:
+        """The model as a picture: a box a layer with its path, the shape of what it gives and its parameters, lines for
+        what flows; branches stand side by side, a layer that is used again has a dashed edge. A notebook shows it,
+        a terminal a table; `model.graph().save("model.svg")` writes it (.png and .pdf, too). Nothing runs.
+
+        shapes   as for `summary`; without, a model whose shapes nobody said is drawn as it is written down
+        depth    how many levels of layers with layers inside are opened, 0 for none; None: as many as keep it readable
+        """
+        seen = vars(self).get("_seen")
+        known = bool(shapes or seen) or None not in self.specs_of_inputs()
+        with self.placed():
+            return diagram(self, self._samples("graph", shapes, dtype) if known else None, seen, depth)
 
     def _samples(self, who: str, given: tuple[Any, ...], dtype: str) -> list[Spec]:
         """Specs of one sample of every input: those given, else what the inputs say,

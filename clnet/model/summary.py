@@ -133,12 +133,12 @@ def summarize(model: Layer, samples: Sequence[Spec], batch: int, optimizer: Opti
     rows = []
     for name, layer, count in found.values():
         called = all(id(layer) in s for s in seen)
-        output = ", ".join(map(_shape, *(s[id(layer)] for s in seen))) if called else "not called"
+        output = ", ".join(map(shaped, *(s[id(layer)] for s in seen))) if called else "not called"
         rows.append(Row(name, type(layer).__name__, output, count, times.of(name, False) if times else None,
                         times.of(name) if times else None, clock.of(name) if clock and clock.parts else None))
     params = [v for v in model.variables().values() if isinstance(v, Parameter)]
-    shapes = " -> ".join((", ".join(f"{s.dtype} {_shape((0, *s.shape), (1, *s.shape))}" for s in samples),
-                          ", ".join(map(_shape, *(s[0] for s in seen)))))
+    shapes = " -> ".join((", ".join(f"{s.dtype} {shaped((0, *s.shape), (1, *s.shape))}" for s in samples),
+                          ", ".join(map(shaped, *(s[0] for s in seen)))))
     slots = len(chosen.slots())
     state = f"{type(chosen).__name__} keeps {show.plural(slots, 'number') + ' for every weight' if slots else 'none'}"
     note = "No optimizer was given, so Adam's state is counted: summary(optimizer=...) counts another's."
@@ -213,7 +213,7 @@ def _several(output: object) -> Sequence[Any]:
     return output if isinstance(output, (tuple, list)) else (output,)
 
 
-def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> str:
+def shaped(one: tuple[int, ...], other: tuple[int, ...]) -> str:
     """The shape in words: what grows with the batch is N, or a multiple of it."""
     a, b = BATCHES
     axes = []
