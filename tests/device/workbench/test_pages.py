@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
+import pandas
 import pytest
+from PIL import Image
+
+import clnet
 
 ROOT = Path(__file__).parents[3]
 sys.path.append(str(ROOT / "docs" / "site"))
@@ -21,4 +26,19 @@ QUICK = ("start.md", "data.md", "training.md")  # tests/host/workbench/test_docu
 def test_code_of_a_page_runs(page: Path, engine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     matplotlib.use("agg")
     monkeypatch.chdir(tmp_path)  # where it saves models
+    if page.name == "README.md":
+        files()
     prose.run(page)
+
+
+def files() -> None:
+    """What the README reads."""
+    draws = np.random.default_rng(0)
+    houses = pandas.DataFrame({"area": draws.uniform(20, 90, 60), "town": draws.choice(["Oslo", "Rome", "Bern"], 60)})
+    houses.to_csv("new_houses.csv", index=False)
+    houses.assign(price=3e3 * houses["area"]).to_csv("houses.csv", index=False)
+    for name in ("cats", "dogs"):
+        Path("folder", name).mkdir(parents=True)
+        Image.fromarray(draws.integers(0, 255, (40, 40, 3)).astype(np.uint8)).save(Path("folder", name, "1.png"))
+    Path("book.txt").write_text("the cat sat on the mat. " * 60)
+    clnet.models.resnet18(classes=1000).build((3, 224, 224)).save("resnet18.safetensors")
