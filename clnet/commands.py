@@ -134,6 +134,11 @@ def _bench(args: Namespace) -> int:
 
     if args.profile:
         return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
+    if args.against:
+        from .workbench.bench import against
+
+        return against.main(_use(args.device), args.against, args.suite, quick=args.quick, only=args.only,
+                            json_file=args.json)
     if args.files:
         return bench.again(args.files, args.plots, args.report)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json,
@@ -306,7 +311,7 @@ COMMANDS = (
     )),
     Command("bench", "clnet bench --suite ops --quick",
             "time ops, training steps and start-up, measure memory and scaling; against NumPy, "
-            "PyTorch and tinygrad where installed, interleaved in one run", _bench, (
+            "PyTorch, JAX and tinygrad where installed, interleaved in one run", _bench, (
         option("--suite", type=suite, default="all", metavar="NAME",
                help=f"{', '.join(suites.names())}, or all, the first {len(suites.ALL)} (default: all)"),
         option("--quick", action="store_true", help="fewer sizes and rounds"),
@@ -318,6 +323,8 @@ COMMANDS = (
         option("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report"),
         option("--before", type=Path, metavar="FILE",
                help="compare our times with those of this earlier run's --json, too"),
+        option("--against", type=Path, metavar="FOLDER",
+               help="in place of peers: our times in this other checkout of clnet and here, by turns"),
         option("--from", type=Path, nargs="+", metavar="FILE", dest="files",
                help="in place of measuring: show the rows of these earlier runs' --json"),
         option("--profile", type=Path, metavar="FILE.md",

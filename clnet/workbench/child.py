@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 from ..engine.device.compilers import environment
@@ -20,11 +21,14 @@ from ..engine.device.compilers import environment
 
 class Child:
     """`python -m module`, which calls `serve`. For one thread at a time.
-    `patience`: [s] after which a question counts as hanging; `settings`: environment variables that only it has.
+    `patience`: [s] after which a question counts as hanging; `settings`: environment variables that only it has;
+    `folder`: where it runs; `program`: what Python is started with in place of `-m module`.
     """
 
-    def __init__(self, module: str, patience: float, settings: Mapping[str, str] | None = None) -> None:
-        self.module, self.patience, self.settings = module, patience, settings or {}
+    def __init__(self, module: str, patience: float, settings: Mapping[str, str] | None = None, *,
+                 folder: Path | None = None, program: Sequence[str] = ()) -> None:
+        self.module, self.patience, self.settings, self.folder = module, patience, settings or {}, folder
+        self.program = program or ("-m", module)
         self.process: subprocess.Popen[str] | None = None
         self.said: IO[bytes] | None = None
         self.late = False
@@ -55,8 +59,8 @@ class Child:
     def _start(self) -> subprocess.Popen[str]:
         self.stop()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
-        self.process = subprocess.Popen([sys.executable, "-m", self.module], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.said, text=True,
+        self.process = subprocess.Popen([sys.executable, *self.program], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.said, text=True, cwd=self.folder,
                                         start_new_session=True, env={**environment(), **self.settings})
         return self.process
 
