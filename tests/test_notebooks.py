@@ -37,6 +37,7 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
                           "read_images": "data:image/png", "history.plot()": "image/png", "read_text": "next_letter",
                           "stream = ": "History of 3 epochs"},
          "07_memory_and_speed": {"axis.barh": "image/png", "trainer.steps.train": "arena", "again = [": "image/png",
+                                 "step.timeline()": "image/png", "step.memory()": "image/png",
                                  "with clnet.session()": "bytes more than before: 0"},
          "09_text": {"def write(": r"abcd>dcba\\nhead>daeh", "axis.axhline": "image/png", "again = clnet.load": "True"},
          "10_graphs": {"leaders, others =": "93.8% of the 32 others", ".plot();": "image/png",
