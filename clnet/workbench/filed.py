@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from .marks import Mark
 from .page import Section, Table
 from .tables import Link
 
+NONE = "none"  # in place of a name: no notebook runs
 
-def filed(place: Path, only: str, values: Mapping[str, Any], device: str) -> Section:
-    """Runs those whose name contains `only` on a device, and files the executed copies, those that failed too, in a
-    folder; a section of a report that leads to them. ConfigError where there is none, or a value is for none.
+def filed(place: Path, paths: Sequence[Path], values: Mapping[str, Any], device: str) -> Section:
+    """Runs notebooks on a device, and files the executed copies, those that failed too, in a folder; a section of a
+    report that leads to them.
     """
     import nbformat
 
-    paths = chosen(only, values)
     place.mkdir(parents=True, exist_ok=True)
     rows, failed = [], []
     for path in terminal.bar(paths, desc="notebooks"):
@@ -42,20 +42,28 @@ def filed(place: Path, only: str, values: Mapping[str, Any], device: str) -> Sec
 
 
 def chosen(only: str, values: Mapping[str, Any]) -> list[Path]:
-    """The notebooks that come with clnet and whose name contains `only`. ConfigError where there is none, or where none
-    of them has a parameter of the name of a value.
+    """The notebooks that come with clnet and whose name contains `only`; none where it is "none". ConfigError where
+    there is none of the name, or where none of them has a parameter of the name of a value.
     """
-    import nbformat
-
     found = sorted(lab.sources("report").glob("*.ipynb"))
-    paths = [path for path in found if only.lower() in path.stem.lower()]
-    if not paths:
+    paths = [path for path in found if only != NONE and only.lower() in path.stem.lower()]
+    if not paths and only != NONE:
         names = [path.stem for path in found]
         raise ConfigError(f"report: expected --notebooks with a part of a notebook's name; got {only!r}"
                           f"{ending(only, names)}")
-    known = {name for path in paths for name in notebooks.parameters(nbformat.read(path, as_version=4))}
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"report: expected --set with a parameter of a notebook that runs "
-                              f"({', '.join(sorted(known)) or 'there is none'}); got {name!r}{ending(name, known)}")
+    if values:
+        _known(found, paths, values)
     return paths
+
+
+def _known(found: Sequence[Path], paths: Sequence[Path], values: Mapping[str, Any]) -> None:
+    import nbformat
+
+    names = {path: set(notebooks.parameters(nbformat.read(path, as_version=4))) for path in found}
+    here = {name for path in paths for name in names[path]}
+    for name in values:
+        if name not in here:
+            others = [path.stem for path in found if name in names[path]]
+            way_out = f"; --notebooks {others[0]} has it." if others else ending(name, here)
+            raise ConfigError(f"report: expected --set with a parameter of a notebook that runs "
+                              f"({', '.join(sorted(here)) or 'there is none'}); got {name!r}{way_out}")

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..engine import on
+from ..errors import ConfigError
 from ..show import duration, plural
 from ..train import examples
 from . import filed, page, parity, plots, runs, since, tables, terminal
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ..engine.device.devices import Device
     from ..engine.protocol import Engine
 
-QUICK_NOTEBOOK, NO_NOTEBOOK = "00_tour", "none"
+QUICK_NOTEBOOK = "00_tour"
 TRAINED = ("mlp", "cnn", "lstm", "transformer")
 QUICK_TRAINED = ("mlp", "cnn")
 SKIPPED = ("fp16",)  # aspects that a quick report does not ask: as much compiling again as a fifth of the others
@@ -54,15 +55,18 @@ def main(engine: Engine, folder: Path, *, quick: bool = False, keep: int = runs.
     start = time.perf_counter()
     run = runs.started(engine.device, quick, command(quick, keep, only, values))
     only = only if only is not None else QUICK_NOTEBOOK if quick else ""
-    if only != NO_NOTEBOOK:
-        filed.chosen(only, values)
+    books = filed.chosen(only, values)
+    try:
+        (folder / runs.FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"report: expected --folder with a folder to write into; got {folder}: {error.strerror}; "
+                          "take another, or one in your home.") from None
     print(f"report: {run.machine}; written to {folder.resolve()}{os.sep}", file=sys.stderr)
-    (folder / runs.FOLDER).mkdir(parents=True, exist_ok=True)
     parts: list[tuple[str, Callable[[Any, bool], Section]]] = [("Training", training), ("Status", checked),
                                                                ("Parity", compared), ("Bench", timed)]
-    if only != NO_NOTEBOOK:
+    if books:
         place = folder / runs.FOLDER / run.name
-        parts.append(("Notebooks", lambda engine, quick: filed.filed(place, only, values, engine.device.key)))
+        parts.append(("Notebooks", lambda engine, quick: filed.filed(place, books, values, engine.device.key)))
     sections = []
     with on(engine):
         for name, part in parts:

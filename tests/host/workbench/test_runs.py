@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from clnet.engine import engine_for
 from clnet.engine.device.devices import devices
 from clnet.errors import ConfigError
 from clnet.options import assignment
@@ -184,17 +185,29 @@ def test_notebooks_are_filed_with_values_from_outside(tmp_path: Path, monkeypatc
     book(tmp_path, "00_good", "rate = 0.1", "import os; print(rate, os.environ['CLNET_DEVICE'])")
     book(tmp_path, "01_bad", "rate = 0.1", "1 / 0", "print('not reached')")
     monkeypatch.setattr("clnet.workbench.lab.sources", lambda who: tmp_path)
-    found = filed.filed(tmp_path / "run", "", {"rate": 0.5}, "numpy")
+    found = filed.filed(tmp_path / "run", filed.chosen("", {"rate": 0.5}), {"rate": 0.5}, "numpy")
     assert (found.short, found.error) == ("1 of 2", "01_bad did not run whole")
     good, bad = (nbformat.read(tmp_path / "run" / f"{n}.ipynb", 4) for n in ("00_good", "01_bad"))
     assert good.cells[2].outputs[0].text == "0.5 numpy\n" and good.cells[1].source == "rate = 0.5"
     assert bad.cells[2].outputs[0].ename == "ZeroDivisionError" and not bad.cells[3].outputs
     assert [(r["ran"], r["parameters"]) for r in found.tables[0].rows] == [("yes", "rate = 0.5"), ("no", "rate = 0.5")]
     assert found.tables[0].rows[1]["note"] == "ZeroDivisionError: division by zero in: 1 / 0"
-    with pytest.raises(ConfigError, match=r"--notebooks with a part of a notebook's name; got '00_god'; did you mean"):
-        filed.chosen("00_god", {})
-    with pytest.raises(ConfigError, match=r"--set with a parameter .*\(rate\); got 'rates'; did you mean 'rate'\?"):
-        filed.chosen("good", {"rates": 1})
+
+
+def test_slips_are_named_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book(tmp_path, "00_good", "rate = 0.1"), book(tmp_path, "01_other", "epochs = 2")
+    monkeypatch.setattr("clnet.workbench.lab.sources", lambda who: tmp_path)
+    assert filed.chosen("none", {}) == []
+    for only, values, why in (
+            ("00_god", {}, r"--notebooks with a part of a notebook's name; got '00_god'; did you mean '00_good'"),
+            ("good", {"rates": 1}, r"parameter of a notebook that runs \(rate\); got 'rates'; did you mean 'rate'\?"),
+            ("good", {"epochs": 1}, r"\(rate\); got 'epochs'; --notebooks 01_other has it\."),
+            ("none", {"epochs": 1}, r"\(there is none\); got 'epochs'; --notebooks 01_other has it\.")):
+        with pytest.raises(ConfigError, match=why):
+            filed.chosen(only, values)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"--folder with a folder to write into; got .*file: Not a directory; take"):
+        report.main(engine_for(devices()[-1]), tmp_path / "file", only="none")
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(tmp_path: Path) -> None:
