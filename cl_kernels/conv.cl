@@ -213,8 +213,8 @@ INLINE void transpose_grad(T* restrict to, __global const T* restrict from, cons
             transpose(t);
             UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], to + (i + l) * NR + o);
         }
-        for (; i < pixels; i++)
-            for (size_t l = o; l < o + VW; l++) to[i * NR + l] = l < valid ? from[l * stride + i] : 0;
+        ROLLED for (; i < pixels; i++)
+            ROLLED for (size_t l = o; l < o + VW; l++) to[i * NR + l] = l < valid ? from[l * stride + i] : 0;
     }
 }
 
@@ -266,7 +266,7 @@ __kernel SERIAL void conv_weights(PARAMS) {
     __global T* to = (__global T*)partial + (part * GROUPS + group) * O * C * T_ALL;
     for (size_t o = panel0 * NR; o < min((panel0 + panels) * NR, (size_t)O); o++)
         for (size_t c = 0; c < channels; c++)
-            for (size_t t = 0; t < T_ALL; t++)
+            ROLLED for (size_t t = 0; t < T_ALL; t++)
                 to[(o * C + c0 + c) * T_ALL + t] = sums[(((o / NR - panel0) * (CB) + c) * T_ALL + t) * NR + o % NR];
 }
 

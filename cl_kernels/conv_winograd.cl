@@ -51,7 +51,6 @@
 #define TY ((RY + 1) / 2)
 #define TX ((RX + 1) / 2)
 #define ROWS_ALL ((size_t)N * TY)
-#define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take a third of the build for it
 #define SERIAL __attribute__((reqd_work_group_size(1, 1, 1)))
 
 #include "include/plain_loads.h"

@@ -241,11 +241,11 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #if COLS_PACKED
         for (size_t j = j0; j < j1; j += NR)
             if (FILLED(j)) continue;
-            else if (TAIL_VECS && j + NR > COLS)
-                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, TAIL_VECS * VW, COLS - j, depth,
-                     COL_J, COL_K);
-            else
-                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, NR, VALID(j), depth, COL_J, COL_K);
+            else {                                      // one call: its blocks are transposed in registers, which takes long to build
+                const bool tail = TAIL_VECS && j + NR > COLS;
+                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, tail ? TAIL_VECS * VW : NR,
+                     tail ? COLS - j : VALID(j), depth, COL_J, COL_K);
+            }
 #endif
         for (size_t i = i0; i < i1; i += MR) {
             __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;

@@ -10,7 +10,7 @@
 //   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
 //   VFMA(a, b, c)    a * b + c
 //   transpose(t)     of VW vectors, in registers
-//   INLINE, UNROLL   before a helper function; before a `for` whose bounds are constants
+//   INLINE, UNROLL, ROLLED   before a helper function; before a `for` whose bounds are constants; before one that is not worth copies
 //
 // CAST_LOADS   NVIDIA turns vloadN into N scalar loads. With it, pointers are cast; the caller must know that they are aligned to VT.
 // USE_FMA      1: the fma built-in (Intel, NVIDIA). 0: a * b + c and the compiler's contraction (where fma() is a library call).
@@ -90,6 +90,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
+#define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take up to a third of the build for it
 
 // Transposes VW vectors of VW lanes. A matrix read as one flat array is transposed by log2(VW) perfect shuffles.
 INLINE void transpose(VT* t) {
