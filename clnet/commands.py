@@ -134,6 +134,11 @@ def _bench(args: Namespace) -> int:
 
     if args.profile:
         return bench_profile.main(_use(args.device), bench.works, args.suite, args.only, args.profile, args.precision)
+    if args.against:
+        from .workbench.bench import against
+
+        return against.main(_use(args.device), args.against, args.suite, quick=args.quick, only=args.only,
+                            json_file=args.json)
     if args.files:
         return bench.again(args.files, args.plots, args.report)
     return bench.main(_use(args.device), args.suite, quick=args.quick, only=args.only, json_file=args.json,
@@ -318,6 +323,8 @@ COMMANDS = (
         option("--report", type=Path, metavar="FILE.md", help="write tables and plots there as one report"),
         option("--before", type=Path, metavar="FILE",
                help="compare our times with those of this earlier run's --json, too"),
+        option("--against", type=Path, metavar="FOLDER",
+               help="in place of peers: our times in this other checkout of clnet and here, by turns"),
         option("--from", type=Path, nargs="+", metavar="FILE", dest="files",
                help="in place of measuring: show the rows of these earlier runs' --json"),
         option("--profile", type=Path, metavar="FILE.md",
