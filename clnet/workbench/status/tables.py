@@ -97,7 +97,8 @@ class Kind:
 def counts(rows: Sequence[Row]) -> str:
     """How many names are there, and how many of them green in every column."""
     here, good = sum(r.there for r in rows), sum(r.green for r in rows)
-    return f"{len(rows)} names: {here} there, {good} of them green in every column, {len(rows) - here} not there yet"
+    return (f"{plural(len(rows), 'name')}: {here} there, {good} of them green in every column, "
+            f"{len(rows) - here} not there yet")
 
 
 def kinds(rows: Sequence[Row]) -> list[Kind]:
