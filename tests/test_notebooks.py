@@ -35,6 +35,7 @@ SHOWN = {"00_tour": {"draw.graph(y)": "image/png", "stages.kernel()": "void matm
                                  "resnet20()": "272,474 parameters"},
          "08_your_data": {"plt.scatter": "image/png", "sample(5": "predicted", "from_frame": "something",
                           "read_images": "data:image/png", "history.plot()": "image/png", "read_text": "next_letter",
+                          "changes.preview": "image/png", "few, rest =": "changed at random",
                           "stream = ": "History of 3 epochs"},
          "07_memory_and_speed": {"axis.barh": "image/png", "trainer.steps.train": "arena", "again = [": "image/png",
                                  "step.timeline()": "image/png", "step.memory()": "image/png",
