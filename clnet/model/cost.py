@@ -64,7 +64,7 @@ class Step:
         before = self.model.training
         self.model.train()
         try:
-            with no_tape(), self._named():
+            with no_tape(), named(self.model, self.names, self.blocks):
                 out = self.model(*inputs)
         finally:
             self.model.train(before)
@@ -73,21 +73,23 @@ class Step:
             total = total + F.mean(o * o)
         return total, *gradients(total, [p.tensor for p in params])
 
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """What the layers record inside is told apart by their paths."""
-        every = {id(x): x for x in layers(self.model).values() if id(x) in self.names}.values()
-        for x in every:
-            vars(x)["forward"] = functools.partial(self._within, self.names[id(x)], x.forward)
-        try:
-            yield
-        finally:
-            for x in every:
-                del vars(x)["forward"]
 
-    def _within(self, name: str, forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
-        with self.blocks.block(name):
-            return forward(*inputs, **named)
+@contextlib.contextmanager
+def named(model: Layer, names: Mapping[int, str], blocks: Blocks) -> Iterator[None]:
+    """What the layers of the model record inside is told apart: `names` has theirs, by the id of a layer."""
+    every = {id(x): x for x in layers(model).values() if id(x) in names}.values()
+    for x in every:
+        vars(x)["forward"] = functools.partial(_within, blocks, names[id(x)], x.forward)
+    try:
+        yield
+    finally:
+        for x in every:
+            del vars(x)["forward"]
+
+
+def _within(blocks: Blocks, name: str, forward: Callable[..., Any], *inputs: Any, **arguments: Any) -> Any:
+    with blocks.block(name):
+        return forward(*inputs, **arguments)
 
 
 def planned(model: Layer, specs: Sequence[Spec], optimizer: Optimizer,

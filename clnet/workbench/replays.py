@@ -23,8 +23,11 @@ from ..engine.opencl import OpenCLEngine
 from ..engine.profiling import Profile, Span, profile, write_trace
 from ..engine.record import Recorded
 from ..engine.replay import Replay, in_place
+from ..engine.work import Blocks, Work, forecast
 from ..errors import ConfigError, DataError, NoDeviceError
 from ..layers.base import Layer
+from ..model.cost import named
+from ..model.files import layers
 from ..show import duration, plural
 from ..train.trainer import Trainer
 
@@ -55,7 +58,8 @@ class Times:
 @dataclass
 class Replayed:
     """`name`, its `stages` on an `engine`, `run` to run it once, `state` around runs that change nothing; `layers` are
-    the layers whose parameters each launch reads or makes the gradients of ("∂ ..."), by their paths.
+    those that each launch belongs to, by their paths: the one that recorded it or ("∂ ...") whose gradient it is, as
+    `works` say, else those whose parameters it reads or makes the gradients of.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Replayed:
     variables: dict[int, Variable] = field(default_factory=dict)
     parameters: Sequence[Parameter] = ()
     state: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    works: Sequence[Work] = ()
 
     @property
     def launches(self) -> list[Launch]:
@@ -72,7 +77,12 @@ class Replayed:
 
     @cached_property
     def layers(self) -> list[list[str]]:
-        return [list(dict.fromkeys(self._layers(nodes))) for nodes in self.stages.fused]
+        found = [list(dict.fromkeys(self._layers(nodes))) for nodes in self.stages.fused]
+        if [w.launches for w in self.works] == list(map(len, self.stages.stages)):  # else it is another plan
+            for work, stages in zip(self.works, self.stages.stages, strict=True):
+                for k in stages if work.part.name else ():
+                    found[k] = ["∂ " * work.part.backward + work.part.name]
+        return found
 
     def _layers(self, nodes: Sequence[Node]) -> Iterator[str]:
         for n in nodes:
@@ -168,7 +178,14 @@ def _of_step(step: Recorded, name: str, model: Layer | None, who: str) -> Replay
     replay = max(ran, key=lambda r: sum(s.nbytes for s in r.specs))
     parameters = [v for v in model.variables().values() if isinstance(v, Parameter)] if model is not None else []
     return Replayed(name, replay.engine, explain_replay(step, replay), replay.again, dict(replay.watched), parameters,
-                    lambda: in_place(replay))
+                    lambda: in_place(replay), _works(step, replay, model) if model is not None else ())
+
+
+def _works(step: Recorded, replay: Replay, model: Layer) -> list[Work]:
+    """What the launches work on, by layers: of the step recorded once more."""
+    names, blocks = {id(layer): path for path, layer in layers(model).items() if path}, Blocks()
+    with on(replay.engine), named(model, names, blocks):
+        return forecast(step.fn, replay.specs, replay.engine, blocks)[1]
 
 
 def _of_tensors(tensors: Sequence[Any]) -> Replayed:

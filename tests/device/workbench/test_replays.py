@@ -15,7 +15,7 @@ import clnet
 from clnet.engine import on
 from clnet.engine.device.roof import Peak
 from clnet.errors import ConfigError, DataError, NoDeviceError
-from clnet.layers import Activation, Dense
+from clnet.layers import Activation, Dense, Flatten, MaxPool2d
 from clnet.workbench import replays, step_plots
 from clnet.workbench.explore import graph
 from clnet.workbench.explore.explorer import Panel
@@ -58,12 +58,23 @@ def test_shares_of_the_roof_are_of_whole_fusions(trainer: Any, monkeypatch: pyte
     assert [k for k, share in enumerate(shares) if share is not None] == [s[-1] for s in step.stages.stages]
 
 
-def test_launches_name_the_layers_whose_parameters_they_read(trainer: Any) -> None:
+def test_launches_name_their_layers(trainer: Any) -> None:
     step = replayed(trainer)
     layers = list(dict.fromkeys(name for names in step.layers for name in names))
     assert layers[:2] == ["layers.0", "layers.2"] and {"∂ layers.0", "∂ layers.2"} <= set(layers)
     products = [names for launch, names in zip(step.launches, step.layers, strict=True) if "matmul" in launch.ops]
     assert products[0] == ["layers.0"]
+    step.works = ()
+    del step.layers
+    assert {"layers.0", "layers.2", "∂ layers.0"} <= {name for names in step.layers for name in names}, "by parameters"
+
+
+def test_launches_without_parameters_have_layers_too(quick: Any) -> None:
+    with on(quick):
+        model = clnet.Sequential(MaxPool2d(2), Flatten(), Dense(8, 3))
+        step = replayed(model, np.ones((4, 2, 4, 4), np.float32))
+    pool = next(k for k, launch in enumerate(step.launches) if "max_pool" in launch.ops)
+    assert step.layers[pool] == ["layers.0"]
 
 
 def test_values_that_live_together_lie_apart(trainer: Any) -> None:
