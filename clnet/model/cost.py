@@ -59,7 +59,15 @@ class Step:
     def __init__(self, model: Layer, names: Mapping[int, str]) -> None:
         self.model, self.names, self.blocks = model, names, Blocks()
 
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+    def forecast(self, *inputs: Any) -> tuple[Any, ...]:
+        """The step without the update."""
+        total, found = self(*inputs)
+        flat = [g.reshape(-1) for g in found]
+        # As optimizers read them: one after the other in the arena, where each takes its place as it is made.
+        kinds = {g.dtype: [o for o in flat if o.dtype == g.dtype] for g in flat}
+        return total, *(F.mean(F.concat(some)) for some in kinds.values())
+
+    def __call__(self, *inputs: Any) -> tuple[Any, list[Tensor]]:
         params = self.model.parameters()
         before = self.model.training
         self.model.train()
@@ -71,7 +79,7 @@ class Step:
         total: Any = 0.0
         for o in out if isinstance(out, (tuple, list)) else (out,):
             total = total + F.mean(o * o)
-        return total, *gradients(total, [p.tensor for p in params])
+        return total, gradients(total, [p.tensor for p in params])
 
 
 @contextlib.contextmanager
@@ -94,11 +102,13 @@ def _within(blocks: Blocks, name: str, forward: Callable[..., Any], *inputs: Any
 
 def planned(model: Layer, specs: Sequence[Spec], optimizer: Optimizer,
             names: Mapping[int, str]) -> tuple[int, Times | None]:
-    """([bytes] between inputs and outputs of a training step, its forecast times); nothing is compiled or allocated.
+    """([bytes] between inputs and outputs of a training step beside its gradients, its forecast times); nothing is
+    compiled or allocated.
     No times on NumPy, which plans nothing.
     """
     engine, step = current(), Step(model, names)
-    nbytes, found = forecast(step, specs, engine, step.blocks)
+    nbytes, found = forecast(step.forecast, specs, engine, step.blocks)
+    nbytes = max(0, nbytes - sum(p.spec.nbytes for p in model.parameters()))
     if not found:
         return nbytes, None
     peak = roof.known(engine)
@@ -131,7 +141,7 @@ def measured(model: Layer, given: Sequence[Any], specs: Sequence[Spec], optimize
 
     def train(*arguments: Any) -> Tensor:
         *inputs, h = arguments
-        loss, *found = step(*inputs)
+        loss, found = step(*inputs)
         rule.apply(found, h)
         return loss
 
