@@ -128,15 +128,19 @@ class ClnetMagics(Magics):
     # --- %%clprofile
     @magic_arguments()
     @argument("-d", "--device", help="where it runs: a key or a part of a name; default: the device in use")
+    @argument("-t", "--trace", metavar="FILE", help="write there when each launch and copy runs, one behind the other, "
+              "for chrome://tracing and Perfetto")
     @cell_magic
     def clprofile(self, line: str, cell: str) -> None:
         """Runs the cell, and shows the time of each kernel on the device, every launch timed alone."""
         args = _parsed(self.clprofile, line)
-        with on(args.device) if args.device else on(current()) as engine, profile() as found:
+        with on(args.device) if args.device else on(current()) as engine, profile(alone=not args.trace) as found:
             result = self._shell.run_cell(cell)
             engine.finish()
         if result.success:
             display(found)
+        if args.trace:
+            print(f"trace: {found.trace(_unquoted(args.trace)).absolute()}")
 
     # --- %clbench
     @magic_arguments()

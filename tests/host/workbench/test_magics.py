@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +66,9 @@ def test_statements_are_timed_in_turn(shell: Any) -> None:
     assert "times the first" in str(found) and "1.00" in str(found)
 
 
-def test_profiles_show_what_ran(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profiles_show_what_ran(shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(shell, "%%clprofile\nprint(clnet.ops.exp(clnet.tensor(a)).numpy()[0])")
     out = capsys.readouterr().out
     assert "1.0" in out and "No kernel was launched" in out
+    ran(shell, f"%%clprofile --trace {tmp_path / 'step.json'}\nclnet.ops.exp(clnet.tensor(a)).numpy()")
+    assert "traceEvents" in (tmp_path / "step.json").read_text() and "trace: " in capsys.readouterr().out
