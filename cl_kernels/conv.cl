@@ -81,9 +81,9 @@ __kernel SERIAL void conv_sum(PARAMS) {
         for (size_t p = 1; p < PARTS; p++) sum += VLOAD(from + p * SIZE + i);
         EPILOGUE_V(i, sum);
     }
-    for (; i < end; i++) {
+    ROLLED for (; i < end; i++) {
         T sum = from[i];
-        for (size_t p = 1; p < PARTS; p++) sum += from[p * SIZE + i];
+        ROLLED for (size_t p = 1; p < PARTS; p++) sum += from[p * SIZE + i];
         EPILOGUE(i, sum);
     }
 }

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....engine.device.compilers import environment
 from ..compare import Setting
@@ -21,7 +21,8 @@ from ..trust import Watch, doubt, seen_by
 from . import Suite
 
 LEGEND = ("From the first import to the end of the first training step, in a process of its own; programs compiled "
-          "before. ratio: the peer's time / ours.")
+          "before. ratio: the peer's time / ours. The processor's time is that of all threads of the process, which a "
+          "machine that is busy with others lengthens least.")
 PROCESSES = 7
 PATIENCE = 300  # [s]
 
@@ -35,7 +36,7 @@ model = clnet.Sequential(Dense(784, 512, activation="relu"), Dense(512, 512, act
 trainer = clnet.Trainer(model, clnet.losses.CrossEntropyLoss(), clnet.optimizers.Adam())
 history = trainer.fit((np.zeros((64, 784), "float32"), np.zeros(64, "int32")), epochs=1, batch_size=64, verbose=False)
 assert history.rows[-1]["loss"] > 0
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time())
 """
 
 THEIRS = """
@@ -51,7 +52,7 @@ loss = nn.functional.cross_entropy(model(x), y)
 loss.backward()
 optimizer.step()
 assert loss.item() > 0
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time())
 """
 
 
@@ -77,19 +78,21 @@ class FirstStep:
             cold, watch = seconds(OURS, env), Watch()
             if theirs:
                 seconds(theirs, env)  # both have read their files from disk once
-            pairs = [(seconds(OURS, env), seconds(theirs, env) if theirs else 0.0) for _ in range(self.processes)]
+            none = Spent(0.0, 0.0)
+            pairs = [(seconds(OURS, env), seconds(theirs, env) if theirs else none) for _ in range(self.processes)]
         return seen_by(watch, self._rows(setting, cold, pairs))
 
-    def _rows(self, setting: Setting, cold: float, pairs: Sequence[tuple[float, float]]) -> list[Row]:
-        """Of the first process, and of pairs, ours and PyTorch's [s]."""
+    def _rows(self, setting: Setting, cold: Spent, pairs: Sequence[tuple[Spent, Spent]]) -> list[Row]:
+        """Of the first process, and of pairs, ours and PyTorch's."""
         torch = setting.torch
-        mine, their = (statistics.median(p[k] for p in pairs) for k in range(2))
-        warm = [p[0] for p in pairs]
-        bare: dict[str, Any] = {"ours_ms": round(mine * 1e3, 2),
-                                "note": f"cold {cold:.2f} s; warm {min(warm):.2f} to {max(warm):.2f} s"}
+        mine, their = (statistics.median(p[k].wall for p in pairs) for k in range(2))
+        warm, busy = [p[0].wall for p in pairs], [statistics.median(p[k].processor for p in pairs) for k in range(2)]
+        note = f"cold {cold.wall:.2f} s; warm {min(warm):.2f} to {max(warm):.2f} s; of the processor {busy[0]:.2f} s"
+        note += f", the peer {busy[1]:.2f} s" if isinstance(torch, Torch) else ""
+        bare: dict[str, Any] = {"ours_ms": round(mine * 1e3, 2), "note": note}
         if not isinstance(torch, Torch):
             return [setting.row(self.suite, self.name, **bare)]
-        ratios = [t / o for o, t in pairs]
+        ratios = [theirs.wall / ours.wall for ours, theirs in pairs]
         return [setting.row(self.suite, self.name, torch.name, **bare, peer_ms=round(their * 1e3, 2),
                             ratio=round(statistics.median(ratios), 4), min=round(min(ratios), 4),
                             max=round(max(ratios), 4), rounds=len(ratios), doubt=doubt(ratios, self.processes))]
@@ -107,8 +110,15 @@ def cells(r: Row) -> dict[str, object]:
 SUITE = Suite(works, legend=LEGEND, cells=cells, rates=False)
 
 
-def seconds(script: str, env: dict[str, str]) -> float:
+class Spent(NamedTuple):
+    """[s] from the first import on, and of the processor."""
+
+    wall: float
+    processor: float
+
+
+def seconds(script: str, env: dict[str, str]) -> Spent:
     """What a fresh process measured. Raises CalledProcessError, TimeoutExpired."""
     out = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env=env, capture_output=True, text=True,
                          timeout=PATIENCE, check=True)
-    return float(out.stdout.strip().splitlines()[-1])
+    return Spent(*map(float, out.stdout.strip().splitlines()[-1].split()))
