@@ -18,6 +18,7 @@ from ..plots import Picture
 
 R = TypeVar("R")
 ALL = "all"
+PAPER = "color:#1a1a1a;background:#f8f8f8"  # under listings, whose colours are for it, in a dark theme too
 
 
 class Page(Protocol):
@@ -108,5 +109,5 @@ def highlighted(source: str) -> str:
     from pygments.formatters import HtmlFormatter
     from pygments.lexers.c_cpp import CLexer
 
-    styled = HtmlFormatter(noclasses=True, nobackground=True, style="friendly")
+    styled = HtmlFormatter(noclasses=True, style="friendly", prestyles=PAPER)
     return f'<div style="overflow:auto;max-height:28em;font-size:12px">{highlight(source, CLexer(), styled)}</div>'
