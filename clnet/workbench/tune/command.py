@@ -21,6 +21,7 @@ from ...kernels import tuning as tune
 from ...names import ending
 from ...show import plural
 from .. import terminal
+from ..bench.trust import Watch
 from ..child import Child
 from . import share
 from .call import Call
@@ -109,7 +110,7 @@ def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path
     path = folder / f"{tune.slug(engine.device)}.json" if folder else None
     given = {"--op": op, "--only": only and f"'{only}'", "--budget": f"{budget:g}"}
     made = " ".join(["clnet tune", *(f"{name} {value}" for name, value in given.items() if value)])
-    done, kept = list[Search](), path or tune.own_file(engine.device)
+    done, kept, watch = list[Search](), path or tune.own_file(engine.device), Watch()
     try:
         for search in searched(engine.device, found, budget):
             done.append(search)
@@ -121,9 +122,12 @@ def kernels(engine: Engine, op: str, budget: float, only: str = "", folder: Path
     rows = [_shared(s) for s in done if "seconds" in s.start]
     if gained := [r for r in rows if r["numbers"]]:
         share.show(gained, f"gained on {engine.device.name}")
+    busy = watch.others()
+    if words := share.disturbed(busy):
+        terminal.say(words, "bold yellow")
     terminal.say(f"{_outcome(done, len(found))} {kept}")
     if share_file is not None:
-        share.write(share_file, engine.device, rows, made)
+        share.write(share_file, engine.device, rows, made, busy)
     if json_file is not None:
         terminal.save_json([_row(search) for search in done], json_file)
     return 0

@@ -19,6 +19,7 @@ from ...errors import ConfigError, DataError
 from ...kernels import tuning as tune
 from ...show import plural
 from .. import tables, terminal
+from ..bench.row import BUSY
 from .tasks import OPS, space
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ MOST = 1 << 20  # [bytes] of a file
 LETTERS = 80  # of the name of a class of shapes
 
 
-def document(device: Device, rows: Sequence[Mapping[str, Any]], made: str) -> dict[str, Any]:
-    """What a file holds. `rows`: op, class of shapes, call, times in ms and the numbers that win, {} for none."""
+def document(device: Device, rows: Sequence[Mapping[str, Any]], made: str, busy: float | None) -> dict[str, Any]:
+    """What a file holds. `rows`: op, class of shapes, call, times in ms and the numbers that win, {} for none; `busy`:
+    share of the CPU time that was others' meanwhile.
+    """
     return {"form": FORM, "clnet": __version__, "day": datetime.date.today().isoformat(), "made": made,
             "table": tune.slug(device), "device": {name: getattr(device, name) for name in FACTS},
-            "gain": round(gain(rows), 4), "calls": [dict(r) for r in rows]}
+            "busy": None if busy is None else round(busy, 2), "gain": round(gain(rows), 4),
+            "calls": [dict(r) for r in rows]}
 
 
 def gain(rows: Sequence[Mapping[str, Any]]) -> float:
@@ -45,9 +49,9 @@ def gain(rows: Sequence[Mapping[str, Any]]) -> float:
     return math.exp(sum(logs) / len(logs)) if logs else 1.0
 
 
-def write(file: Path, device: Device, rows: Sequence[Mapping[str, Any]], made: str) -> None:
+def write(file: Path, device: Device, rows: Sequence[Mapping[str, Any]], made: str, busy: float | None) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    tables.save(file, json.dumps(document(device, rows, made), indent=1) + "\n")
+    tables.save(file, json.dumps(document(device, rows, made, busy), indent=1) + "\n")
     terminal.say(f"what was found, to be sent in: {file}")
 
 
@@ -67,11 +71,23 @@ def take(file: Path, device: Device, path: Path | None = None) -> int:
     made = f"{found['made']} of clnet {found['clnet']} on {found['day']}, taken from {file.name}"
     for r in calls:
         tune.keep(device, (r["op"], r["shapes"]), r["numbers"], made, path)
-    show(calls, f"taken from {file}: {found['device'].get('name', 'unnamed')}, clnet {found['clnet']}, {found['day']}")
+    if calls:
+        show(calls, f"taken from {file}: {found['device'].get('name', 'unnamed')}, clnet {found['clnet']}, "
+                    f"{found['day']}")
+    if words := disturbed(found.get("busy")):
+        terminal.say(words, "bold yellow")
     terminal.say(f"{plural(len(calls), 'call')} of {len(found['calls'])} with other numbers"
                  + (f", kept in {path or tune.own_file(device)}; measured there, not here: clnet tune." if calls
                     else "; nothing changed."))
     return 0
+
+
+def disturbed(busy: Any) -> str:
+    """What is to be said of a search that other work disturbed; "" for others."""
+    if not isinstance(busy, float) or not BUSY < busy <= 1:
+        return ""
+    return (f"The machine was busy with other work ({busy:.0%} of its CPU time): few calls are reached then, and gains "
+            "are doubtful.")
 
 
 def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -88,8 +104,12 @@ def read(file: Path) -> dict[str, Any]:
         if file.stat().st_size > MOST:
             raise ValueError(f"more than {MOST >> 20} MiB")
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _refused(file, getattr(error, "strerror", None) or str(error)) from None
+    except OSError as error:
+        raise _refused(file, error.strerror or str(error)) from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise _refused(file, "something that is no JSON") from None
+    except ValueError as error:
+        raise _refused(file, str(error)) from None
     if not isinstance(found, dict) or found.get("form") != FORM:
         raise _refused(file, f"no {{\"form\": {FORM!r}, ...}}")
     kinds = {"table": str, "clnet": str, "day": str, "made": str, "device": dict, "calls": list}
@@ -118,4 +138,4 @@ def _allowed(file: Path, row: Mapping[str, Any], device: Device) -> None:
 
 def _refused(file: Path, got: str) -> DataError:
     return DataError(f"tune: expected a file of clnet tune --share in {file}; got {got}; make one by clnet tune "
-                     f"--share {file.name}.")
+                     "--share numbers.json.")

@@ -40,7 +40,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def written(folder: Path, **changes: Any) -> Path:
     """A file that was shared, with these of its values changed; None: taken out."""
     file = folder / "mine.json"
-    share.write(file, DEVICE, CALLS, "clnet tune --budget 60")
+    share.write(file, DEVICE, CALLS, "clnet tune --budget 60", 0.05)
     whole = {**json.loads(file.read_text()), **changes}
     file.write_text(json.dumps({k: v for k, v in whole.items() if v is not None}))
     return file
@@ -49,7 +49,7 @@ def written(folder: Path, **changes: Any) -> Path:
 def test_a_file_says_what_the_device_is_and_nothing_of_who_or_where(tmp_path: Path) -> None:
     file = written(tmp_path)
     found = json.loads(file.read_text())
-    assert found.keys() == {"form", "clnet", "day", "made", "table", "device", "gain", "calls"}
+    assert found.keys() == {"form", "clnet", "day", "made", "table", "device", "busy", "gain", "calls"}
     assert found["device"].keys() == set(share.FACTS) and found["device"]["l2_cache"] == 512 << 10
     assert found["gain"] == pytest.approx(2**0.5, abs=1e-4) and found["table"] == "intel-cpu-8"
     for secret in (str(Path.home()), str(tmp_path), platform.node(), getpass.getuser()):
@@ -64,6 +64,16 @@ def test_what_was_shared_serves_elsewhere(tmp_path: Path, own: Path, capsys: pyt
     assert made.startswith("clnet tune --budget 60 of clnet ") and made.endswith("taken from mine.json")
     said = capsys.readouterr().out
     assert "2.00" in said and "1 call of 2 with other numbers, kept in" in said and "measured there, not here" in said
+
+
+@pytest.mark.parametrize(("busy", "said"), [(0.6, "busy with other work (60% of its CPU time)"), (0.1, ""), (None, "")])
+def test_a_search_that_was_disturbed_says_so(busy: float | None, said: str, tmp_path: Path,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.json"
+    share.write(file, DEVICE, CALLS, "clnet tune", busy)
+    assert share.take(file, DEVICE) == 0
+    out = capsys.readouterr().out
+    assert (said in out) and ("busy" in out) == bool(said)
 
 
 @pytest.mark.parametrize("changes", [
