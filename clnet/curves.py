@@ -60,7 +60,8 @@ def drawing(charts: Sequence[Chart], title: str = "", columns: int = 2) -> Drawi
     parts = [_text(10, 18, title, "start", 13, weight=600)] if title else []
     for k, chart in enumerate(charts):
         row, column = divmod(k, columns)
-        parts.append(f'<g transform="translate({column * WIDTH},{head + row * HIGH})">{_chart(chart)}</g>')
+        place = f"translate({column * (wide // columns)},{head + row * HIGH})"
+        parts.append(f'<g transform="{place}">{_chart(chart, wide // columns)}</g>')
     paper = f'<rect width="{wide}" height="{high}" fill="{PAPER}" stroke="none"/>'
     return Drawing(_svg(wide, high, paper + "".join(parts), title or _said(charts), INK))
 
@@ -90,33 +91,33 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", size: int = 12,
             f'stroke="none">{html.escape(text)}</text>')
 
 
-def _chart(chart: Chart) -> str:
+def _chart(chart: Chart, wide: int = WIDTH) -> str:
     lines = [(line, _thinned(line)) for line in chart.lines]
     every = [p for _, points in lines for p in points if math.isfinite(p[1])]
     xs, ys = [p[0] for p in every], [p[1] for p in every]
     if chart.least is not None:
         ys.append(chart.least)
     log = bool(ys) and min(ys) > 0 and max(ys) / min(ys) > DECADES
-    across, up = Axis(xs or [0, 1], LEFT, WIDTH - RIGHT), Axis(ys or [0, 1], HIGH - BOTTOM, TOP, log)
-    parts = [f'<path d="M{LEFT},{TOP}V{HIGH - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="#999999"/>']
+    across, up = Axis(xs or [0, 1], LEFT, wide - RIGHT), Axis(ys or [0, 1], HIGH - BOTTOM, TOP, log)
+    parts = [f'<path d="M{LEFT},{TOP}V{HIGH - BOTTOM}H{wide - RIGHT}" fill="none" stroke="#999999"/>']
     for v, word in up.ticks():
-        parts.append(f'<path d="M{LEFT},{up.at(v):.1f}H{WIDTH - RIGHT}" stroke="#999999" stroke-opacity="0.3"/>')
+        parts.append(f'<path d="M{LEFT},{up.at(v):.1f}H{wide - RIGHT}" stroke="#999999" stroke-opacity="0.3"/>')
         parts.append(_text(LEFT - 5, up.at(v) + 4, word, "end", 11))
-    parts += [_text(across.at(v), HIGH - BOTTOM + 15, word, size=11) for v, word in across.ticks()]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HIGH - 7, chart.across))
+    parts += [_text(across.at(v), HIGH - BOTTOM + 15, word, size=11) for v, word in across.ticks(whole=True)]
+    parts.append(_text((LEFT + wide - RIGHT) / 2, HIGH - 7, chart.across))
     parts.append(_text(LEFT - 40, 15, chart.what, "start", weight=600))
     parts += [_path(line, points, across, up) for line, points in lines]
     if len(lines) > 1:
-        parts += _legend([line for line, _ in lines])
+        parts += _legend([line for line, _ in lines], wide)
     return "".join(parts)
 
 
-def _legend(lines: Sequence[Line]) -> list[str]:
+def _legend(lines: Sequence[Line], wide: int) -> list[str]:
     """Names of lines at the upper right, from right to left, each behind a piece of its line."""
-    found, x = [], float(WIDTH - RIGHT)
+    found, x = [], float(wide - RIGHT)
     for line in reversed(lines):
         found.append(_text(x, 15, line.name, "end", 11, line.color))
-        x -= 5.8 * len(line.name) + 22
+        x -= 6.4 * len(line.name) + 22
         found.append(f'<path d="M{x:.1f},11h18" stroke="{line.color}" stroke-width="2"{_dashes(line)}/>')
         x -= 8
     return found
@@ -175,15 +176,18 @@ class Axis:
         (least, most), (low, high) = self.ends, self.pixels
         return low + (v - least) / (most - least) * (high - low)
 
-    def ticks(self) -> list[tuple[float, str]]:
-        """(value, text) of some five round numbers; on a logarithmic axis 1, and 2 and 5 of few decades."""
+    def ticks(self, whole: bool = False) -> list[tuple[float, str]]:
+        """(value, text) of some five round numbers; on a logarithmic axis 1, and 2 and 5 of few decades.
+
+        whole   of whole numbers, where there are two
+        """
         least, most = self.ends
         if self.log:
             decades = range(math.floor(least), math.ceil(most) + 1)
             heads = (1,) if len(decades) > 3 else (1, 2, 5)
             found = [h * 10.0**d for d in decades[:: 1 + len(decades) // 6] for h in heads]
             return [(v, f"{v:g}") for v in found if least <= math.log10(v) <= most]
-        rough = (most - least) / 5
+        rough = max((most - least) / 5, 1.0 if whole and math.floor(most) > math.ceil(least) else 0.0)
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * f for f in (1, 2, 5, 10) if unit * f >= rough * 0.99)
         places = max(0, -math.floor(math.log10(step) + 1e-9))
