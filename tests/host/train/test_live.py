@@ -186,7 +186,7 @@ def test_axes_have_round_numbers_that_differ() -> None:
 
 def test_epochs_are_counted_in_whole_numbers_and_a_long_title_widens_its_chart() -> None:
     assert [w for _, w in curves.Axis([1, 3], 0, 100).ticks(whole=True)] == ["1", "2", "3"]
-    assert [w for _, w in curves.Axis([0.1, 0.3], 0, 100).ticks(whole=True)][0] == "0.10", "the first epoch goes on"
+    assert next(w for _, w in curves.Axis([0.1, 0.3], 0, 100).ticks(whole=True)) == "0.10", "the first epoch goes on"
     chart = curves.Chart("loss", [curves.Line("training", [1, 2], [3.0, 2.0])])
     wide = len("a title " * 8) * 8 + 20
     assert f"H{wide - curves.RIGHT}" in curves.drawing([chart], "a title " * 8)
