@@ -59,7 +59,9 @@ class Peak:
 
     def raised(self, other: Peak) -> Peak:
         """The higher of both, everywhere."""
-        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), (*self.streams, *other.streams),
+        streams = {size: max(r for n, r in (*self.streams, *other.streams) if n == size)
+                   for size, _ in (*self.streams, *other.streams)}
+        return Peak(max(self.gflops, other.gflops), max(self.gbytes, other.gbytes), tuple(streams.items()),
                     min((n for n in (self.launch, other.launch) if n), default=0.0))
 
 
@@ -68,8 +70,10 @@ def measure(engine: Engine) -> Peak:
     """
     able = cast("OpenCLEngine", engine)
     found = Peak(_multiply_adds(able), _triad(able), tuple((8.0 * n, _triad(able, n)) for n in CACHED), _launch(able))
-    _known[engine.device.key] = found
-    _store().write(_key(engine), json.dumps(dataclasses.asdict(found)).encode())
+    before = _kept(engine)
+    best = found if before is None else found.raised(before)  # it may have been busy
+    _known[engine.device.key] = best
+    _store().write(_key(engine), json.dumps(dataclasses.asdict(best)).encode())
     return found
 
 
@@ -77,16 +81,24 @@ _known: dict[str, Peak] = {}  # by the device's key
 
 
 def known(engine: Engine) -> Peak:
-    """What was measured last, by this process or by one before it on this machine; measured now where nothing was."""
+    """The most that was measured on this machine, by this process or others before; measured now where nothing was."""
     key = engine.device.key
     if key not in _known:
-        try:
-            kept = json.loads(_store().read(_key(engine)) or b"")
-            _known[key] = Peak(kept["gflops"], kept["gbytes"], tuple((n, r) for n, r in kept["streams"]),
-                               kept["launch"])
-        except (ValueError, KeyError, TypeError):
+        kept = _kept(engine)
+        if kept is None:
             measure(engine)
+        else:
+            _known[key] = kept
     return _known[key]
+
+
+def _kept(engine: Engine) -> Peak | None:
+    """What processes before have left on disk."""
+    try:
+        kept = json.loads(_store().read(_key(engine)) or b"")
+        return Peak(kept["gflops"], kept["gbytes"], tuple((n, r) for n, r in kept["streams"]), kept["launch"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _store() -> Store:

@@ -135,4 +135,7 @@ def test_what_was_measured_of_a_device_is_kept(engine: Any, builds: Any, monkeyp
     monkeypatch.setattr(roof, "_multiply_adds", lambda e: 1.0)
     assert roof.known(engine) == found and found.gflops == 100.0 and found.launch == 1e-5
     roof._known.clear()
-    assert roof.measure(engine).gflops == 1.0 and roof.known(engine).gflops == 1.0
+    assert roof.measure(engine).gflops == 1.0 and roof.known(engine) == found, "a busy moment takes nothing away"
+    monkeypatch.setattr(roof, "_multiply_adds", lambda e: 200.0)
+    assert roof.measure(engine).gflops == 200.0 and roof.known(engine).gflops == 200.0
+    assert len(roof.known(engine).streams) == len(roof.CACHED)
