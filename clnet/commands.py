@@ -200,21 +200,9 @@ def _warm(args: Namespace) -> int:
 
 
 def _cache(args: Namespace) -> int:
-    from .show import plural
-    from .workbench import terminal
-    from .workbench.doctor import cache_lines, cache_rows, stores
+    from .workbench import cache_command
 
-    if args.json:
-        terminal.save_json(cache_rows(), args.json)
-    if args.json == terminal.STDOUT and not args.action:
-        return 0
-    if args.action == "clear":
-        for what, store in stores().items():
-            print(f"{plural(store.clear(), what)} deleted from {store.folder}")
-    else:
-        print("\n".join(cache_lines()))
-        print("`clnet cache clear` deletes them; they are made again when they are needed.")
-    return 0
+    return cache_command.main(args.action, args.json)
 
 
 def _completion(args: Namespace) -> int:
