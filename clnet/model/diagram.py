@@ -13,7 +13,7 @@ from ..core.state import Parameter
 from ..engine.record import infer
 from ..errors import ClnetError, ConfigError
 from ..picture import DPI, INK, PLAIN, figure
-from ..show import Shown, Table, count, plural, shorten
+from ..show import Table, count, plural, shorten
 from .flow import Box, Flow, depth_of, written
 from .lanes import Lanes, crossings, cuts, lanes
 from .summary import BATCHES, shaped
@@ -34,7 +34,7 @@ OTHERS = "#e4e4e4"
 Point = tuple[float, float]
 
 
-class Diagram(Shown):
+class Diagram:
     """`boxes` in the order of their calls. A notebook shows the picture, a terminal the table; `save` writes it."""
 
     def __init__(self, boxes: Sequence[Box], title: str) -> None:
@@ -78,6 +78,9 @@ class Diagram(Shown):
             raise ConfigError(f"graph().save: expected a name that ends in .{', .'.join(FORMATS)}; got {path.name!r}.")
         path.write_bytes(self.drawn(form))
         return path
+
+    def __repr__(self) -> str:
+        return str(self.table())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"image/svg+xml": self.drawn().decode(), "text/plain": repr(self)}

@@ -141,6 +141,7 @@ def test_pictures_are_written_and_shown(tmp_path: Path) -> None:
     found = models.unet().graph()
     bundle = found._repr_mimebundle_()
     assert bundle["image/svg+xml"].count("<text") > 60 and "BatchNorm" in bundle["text/plain"]
+    assert set(bundle) == {"image/svg+xml", "text/plain"} and not hasattr(found, "_repr_html_"), "HTML would go before"
     assert bundle == found._repr_mimebundle_(), "the same every time"
     for end, start in (("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
         assert found.save(tmp_path / f"unet.{end}").read_bytes().startswith(start)
