@@ -21,6 +21,7 @@ from ..picture import Picture
 from .preview import drawn
 
 BYTE = 255.0  # what white is where pixels are bytes
+COLORS = (1, 3, 4)  # channels of pictures as files have them
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,12 @@ class Transform(Configured):
         if len(shape) != 4:
             raise ShapeError(f"{who}: expected images (N, channels, height, width); got shape {tuple(shape)}"
                              f"{'; grey ones need an axis: x[:, None]' if len(shape) == 3 else ''}.")
-        if self.channels and shape[1] not in self.channels:
-            last = shape[3] in self.channels
+        last = shape[3] in COLORS and shape[1] not in COLORS
+        if last or (self.channels and shape[1] not in self.channels):
+            some = f" of {' or '.join(map(str, self.channels))} channels," if self.channels else ""
             raise ShapeError(
-                f"{who}: expected images of {' or '.join(map(str, self.channels))} channels, (N, channels, height, "
-                f"width); got {shape[1]} in shape {tuple(shape)}"
-                f"{'; turn them: x.transpose(0, 3, 1, 2)' if last else ''}.")
+                f"{who}: expected images{some} (N, channels, height, width); got {shape[1]} channels in shape "
+                f"{tuple(shape)}{'; turn them: x.transpose(0, 3, 1, 2)' if last else ''}.")
 
 
 class Compose(Transform):
@@ -159,7 +160,8 @@ def augmented(transform: Transform, batch: Batch, random: Generator) -> Batch:
     with autocast(None):
         scale = 1.0 if is_float(x.dtype) else BYTE
         pixels = x if is_float(x.dtype) else x.astype("float32") * (1 / BYTE)
-        u = uniform((count, x.shape[0]), random.key, random.advance())
+        whole = -(-count // 4) * 4  # blocks, so that their number says nothing of whether 4 divides the batch's
+        u = uniform((whole, x.shape[0]), random.key, random.advance())
         found = transform.apply(replace(batch, x=pixels), *(u[k] for k in range(count)))
         return found if scale == 1.0 else replace(found, x=found.x * scale)
 

@@ -136,38 +136,50 @@ class RandomAffine(Moving):
     """y[n, c, i, j] = x[n, c] at c + A⁻¹ ((j, i) − c − t), bilinear; A = s R(θ) [[1, −tan φ], [0, 1]], c the centre,
     θ ~ U[−degrees, degrees], φ ~ U[−shear, shear], s ~ U[scale], t ~ U[−translate, translate] (W, H)
 
-    x and y (N, C, H, W); θ > 0 turns clockwise. What was outside of the image is `fill`.
+    x and y (N, C, H, W); θ > 0 turns clockwise. What was outside of the image is `fill`. Two degrees are the least and
+    the largest, two of translate those of the width and of the height.
     """
 
     aliases = ("affine",)
     numbers = 5
-    degrees: float = field(10.0, doc="largest angle [degrees]", ge=0, le=180)
-    translate: float = field(0.0, doc="largest shift, as a share of the side", ge=0, le=1)
+    degrees: float | tuple[float, float] = field(10.0, doc="largest angle, or the least and it [degrees]")
+    translate: float | tuple[float, float] = field(0.0, doc="largest shift, as a share of the side, or of each")
     scale: tuple[float, float] = field((1.0, 1.0), doc="least and largest magnification")
     shear: float = field(0.0, doc="largest angle by which columns lean [degrees]", ge=0, lt=90)
     fill: float = field(0.0, doc="value of what was outside")
 
     def validate(self) -> None:
         ordered("RandomAffine", "scale", self.scale)
+        angles("RandomAffine", self.degrees)
+        if not all(0 <= t <= 1 for t in self._shifts()):
+            raise ConfigError(f"RandomAffine(translate={self.translate}): expected shares of the sides in [0, 1].")
+
+    def _shifts(self) -> tuple[float, float]:
+        return self.translate if isinstance(self.translate, tuple) else (self.translate, self.translate)
 
     def moved(self, x: Tensor, u: tuple[Tensor, ...], target: bool = False) -> Tensor:
         height, width = x.shape[2:]
         turn, lean = _angle(u[0], self.degrees), _angle(u[1], self.shear) if self.shear else None
         scale = between(u[2], *self.scale) if self.scale != (1.0, 1.0) else None
-        shift = [between(v, -self.translate, self.translate) * float(n) for v, n in ((u[3], width), (u[4], height))]
-        place = _turned(x.shape, turn, lean, scale, shift if self.translate else None)
+        shifts = self._shifts()
+        shift = [between(v, -t, t) * float(n) for v, t, n in zip(u[3:], shifts, (width, height), strict=True)]
+        place = _turned(x.shape, turn, lean, scale, shift if any(shifts) else None)
         return _read(x, *place, self.fill, target)
 
 
 class RandomRotation(Moving):
     """y[n, c, i, j] = x[n, c] at c + R(−θ) ((j, i) − c), bilinear; c the centre, θ ~ U[−degrees, degrees]
 
-    x and y (N, C, H, W); θ > 0 turns clockwise. What was outside of the image is `fill`.
+    x and y (N, C, H, W); θ > 0 turns clockwise. What was outside of the image is `fill`. Two degrees are the least and
+    the largest.
     """
 
     aliases = ("rotate", "rotation")
-    degrees: float = field(15.0, doc="largest angle [degrees]", ge=0, le=180)
+    degrees: float | tuple[float, float] = field(15.0, doc="largest angle, or the least and it [degrees]")
     fill: float = field(0.0, doc="value of what was outside")
+
+    def validate(self) -> None:
+        angles("RandomRotation", self.degrees)
 
     def moved(self, x: Tensor, u: tuple[Tensor, ...], target: bool = False) -> Tensor:
         return _read(x, *_turned(x.shape, _angle(u[0], self.degrees)), self.fill, target)
@@ -179,9 +191,18 @@ def ordered(who: str, name: str, values: tuple[float, float]) -> None:
         raise ConfigError(f"{who}({name}={values}): expected two numbers above 0, the least first.")
 
 
-def _angle(u: Tensor, degrees: float) -> Tensor:
-    """[radians] between −degrees and degrees"""
-    return between(u, -math.radians(degrees), math.radians(degrees))
+def angles(who: str, degrees: float | tuple[float, float]) -> tuple[float, float]:
+    """[degrees] (least, largest) of ± degrees or of both. Raises ConfigError unless they lie in [−180, 180]."""
+    low, high = degrees if isinstance(degrees, tuple) else (-degrees, degrees)
+    if not -180 <= low <= high <= 180:
+        raise ConfigError(f"{who}(degrees={degrees}): expected an angle from 0 to 180, or two from -180 to 180, the "
+                          "least first.")
+    return low, high
+
+
+def _angle(u: Tensor, degrees: float | tuple[float, float]) -> Tensor:
+    """[radians] between the least and the largest angle"""
+    return between(u, *map(math.radians, angles("", degrees)))
 
 
 def _turned(shape: tuple[int, ...], turn: Tensor, lean: Tensor | None = None, scale: Tensor | None = None,

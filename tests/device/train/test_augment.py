@@ -50,6 +50,14 @@ def test_a_run_repeats_and_is_taken_up_to_the_last_bit(engine: Any, tmp_path: Pa
     np.testing.assert_array_equal(trained(resume=tmp_path / "run.ckpt")[0], whole)
 
 
+def test_batches_of_any_size_share_a_plan(engine: Any) -> None:
+    trainer = trained(epochs=0)[1]
+    for size in (7, 3, 5, 6):
+        x, y = np.concatenate([X] * 6)[: 6 * size], np.arange(6 * size) % 3
+        trainer.fit(x, y, epochs=1, batch_size=size, verbose=False, augment=NAMES)
+    assert trainer.steps.train.recorded <= 2 and not trainer.steps.train.refused
+
+
 def test_a_step_moves_nothing_more_between_host_and_device(engine: Any) -> None:
     plain, changed = (trained(augment=a)[1].history.transfers for a in (None, ["crop", "flip", "mixup"]))
     assert changed.bytes_to_device - plain.bytes_to_device <= 64, "once, for the counter of the draws"

@@ -115,7 +115,10 @@ def test_an_affine_map_is_scipys(fill: float) -> None:
                                                     mode="grid-constant", cval=fill)
             np.testing.assert_allclose(got[k, c], wanted, atol=3e-5)
     np.testing.assert_allclose(changed(RandomRotation(degrees=40, fill=fill)),
-                               changed(RandomAffine(degrees=40, fill=fill)), atol=1e-6)
+                               changed(RandomAffine(degrees=(-40, 40), fill=fill)), atol=1e-6)
+    np.testing.assert_array_equal(changed(RandomAffine(translate=(0.2, 0.2))), changed(RandomAffine(translate=0.2)))
+    sideways = changed(RandomAffine(degrees=(0, 0), translate=(0.5, 0)), np.broadcast_to(X[:, :, :1], X.shape).copy())
+    np.testing.assert_allclose(sideways[:, :, :1], sideways[:, :, 1:2], atol=1e-6)
 
 
 def test_a_quarter_turn_is_clockwise() -> None:
@@ -263,9 +266,13 @@ def test_names_configurations_and_several() -> None:
     (lambda: transform_of([]), "at least one transform"), (lambda: RandomHorizontalFlip(p=2), "p must be less than"),
     (lambda: RandomResizedCrop(scale=(0.5, 0.2)), "least <= largest"), (lambda: MixUp(alpha=0), "greater than 0"),
     (lambda: RandomAffine(scale=(0.0, 1.0)), "above 0, the least first"),
+    (lambda: RandomRotation(degrees=200), "an angle from 0 to 180"),
+    (lambda: RandomAffine(degrees=(9, 3)), "the least first"),
+    (lambda: RandomAffine(translate=(0.1, 2.0)), "shares of the sides"),
+    (lambda: RandomHorizontalFlip()(X.transpose(0, 2, 3, 1)), "got 9 channels in shape.*turn them: x.transpose"),
     (lambda: RandomCrop(pading=2), "did you mean 'padding'"),
     (lambda: RandomCrop(padding=9, mode="reflect")(X), "larger than their padding; got 9 x 12"),
-    (lambda: ColorJitter()(X.transpose(0, 2, 3, 1)), r"got 9 in shape \(8, 9, 12, 3\); turn them: x.transpose"),
+    (lambda: ColorJitter()(X.transpose(0, 2, 3, 1)), r"got 9 channels in shape \(8, 9, 12, 3\); turn them: x.tr"),
     (lambda: RandomCrop()(X[:, 0]), r"got shape \(8, 9, 12\); grey ones need an axis: x\[:, None\]"),
     (lambda: RandomCrop().preview(X[:, :2]), r"\(N, 1 or 3, height, width\)"),
 ])
