@@ -104,8 +104,8 @@ def test_when_a_process_dies_nothing_is_lost_and_nothing_of_it_stays(device: Dev
 def test_a_device_that_only_this_process_knows_is_no_trouble(device: Device, tmp_path: Path) -> None:
     import dataclasses
 
-    cache = ProgramCache(dataclasses.replace(device, key="nobody's"), tmp_path)
-    cache.prepare(WANTED)
+    cache = ProgramCache(dataclasses.replace(device, driver="another version"), tmp_path)
+    assert cache.prepare(WANTED)
     assert values(cache) == RIGHT
 
 
