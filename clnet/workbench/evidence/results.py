@@ -76,7 +76,7 @@ def judge(check: str, got: Array, want: Array, dtype: str, allowed: float, normw
     note = ""
     if top > allowed:
         at = np.unravel_index(int(np.argmax(error)), error.shape)
-        note = f"at {[int(i) for i in at]}: {a[at]!r} for {b[at]!r}"
+        note = f"at {[int(i) for i in at]}: {a[at]:.9g} for {b[at]:.9g}"
     return Result(check, top <= allowed, top, float(ulps.max(initial=0.0)), allowed, note)
 
 
