@@ -22,7 +22,7 @@ from .sources import Code
 
 SLOT = 512  # [bytes] slots start at multiples of this: every device's alignment divides it
 TIGHT = 1.01  # times the least possible that an arena may take without another order being tried
-TRIES, PLACED = 24, 2500  # orders that are tried, and slots that are placed for that in all
+TRIES, PLACED = 24, 1200  # orders that are tried, and slots that are placed for that in all
 
 
 @dataclass(frozen=True)
