@@ -249,7 +249,8 @@ def tuner(device: Device | None = None) -> Explorer[Kept]:
         undo(row.entry, known.device, known.path)
         return row._replace(numbers={}, before_ms=None, after_ms=None, made="taken back")
 
-    return Explorer(f"Tuned on {known.device}", known.HEADS, list(known), known.cells,
+    nothing = "" if known else ": nothing yet; `clnet tune` searches, clnet.explore.kernels() tries one number"
+    return Explorer(f"Tuned on {known.device}{nothing}", known.HEADS, list(known), known.cells,
                     lambda row: [Table(("", " ".join(row.entry)), row.facts(), align="ll")],
                     {"op": lambda r: r.entry[0]}, {"take it back": back},
                     lambda: [found(known.device, known.path).picture()] if any(k.gain for k in known) else [])

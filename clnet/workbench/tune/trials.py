@@ -94,7 +94,8 @@ class Trial(Shown):
         if not self.before:
             return f"{_said(self.numbers)}: the same program" if self.numbers else "nothing that was tried is faster"
         g = self.gains
-        return f"{_said(self.numbers)}: {median(g):.2f} times as fast ({min(g):.2f} to {max(g):.2f})"
+        unclear = ", which may be chance" if min(g) < 1 < max(g) else ""
+        return f"{_said(self.numbers)}: {median(g):.2f} times as fast ({min(g):.2f} to {max(g):.2f}){unclear}"
 
     def table(self) -> Table:
         said = _said(self.numbers) or "no other numbers"

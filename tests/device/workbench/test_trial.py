@@ -11,6 +11,7 @@ import pytest
 
 import clnet
 from clnet.core.tensor import tensor
+from clnet.engine.device.devices import devices
 from clnet.errors import ConfigError, NoDeviceError
 from clnet.kernels import tuning
 from clnet.layers import Dense
@@ -136,10 +137,12 @@ def test_a_kernel_is_tried_kept_and_taken_back_by_clicks(cpu: Any, answers: Any)
     assert "As it is built with what was tried" in panel.page.value and "matmul MR" in panel.page.value
     panel.tries["keep it"].click()
     assert "kept in" in panel.said.value and tuning.own_file(cpu.device).is_file()
+    assert found.rows[0].said.startswith("tile=(4, 1): 2.00 times as fast")
     view = tuner(cpu.device)
     assert [k.gain for k in view.rows] == [2.0] and "data:image/png" in view.seen()
     panel.tries["take it back"].click()
     assert "taken back" in panel.said.value and not clnet.tune.found(cpu.device)
+    assert "nothing yet" in repr(tuner(cpu.device))
     panel.value.value = "eight"
     panel.tries["time it"].click()
     assert "expected a value as 4 or (8, 3); got eight" in panel.said.value
@@ -156,6 +159,13 @@ def test_all_kernels_are_listed_with_their_sources(cpu: Any) -> None:
         found.try_(gpu, tile=(4, 1))
     with clnet.on("numpy"), pytest.raises(NoDeviceError, match="expected an OpenCL device"):
         kernels()
+
+
+def test_a_gain_within_the_spread_is_called_chance() -> None:
+    call = product(SMALL)
+    found = module.Trial(call, devices()[0], ("matmul", ""), {"tile": (4, 1)}, {})
+    found.before, found.after = [1.0] * 3, [0.9, 1.1, 0.8]
+    assert found.said == "tile=(4, 1): 1.11 times as fast (0.91 to 1.25), which may be chance"
 
 
 def test_a_search_of_a_call_says_what_it_found(cpu: Any, answers: Any) -> None:
