@@ -74,8 +74,8 @@ class Transform(Configured):
         return augmented(self, Batch(as_tensor(x)), generator).x
 
     def preview(self, images: Any, rows: int = 3, seed: int = 0) -> Picture:
-        """Images as they are, and `rows` rows of what becomes of them: an array (N, C, H, W) with 1 or 3 channels, or
-        a data set. Raises ShapeError, ConfigError.
+        """Eight images as they are, and `rows` rows of what becomes of them: of an array (N, C, H, W) with 1 or 3
+        channels, or of a data set. Raises ShapeError, ConfigError.
         """
         return drawn(self, images, rows, seed)
 

@@ -20,7 +20,7 @@ GAP = 4 * FINE
 
 
 def drawn(transform: Callable[[Array, Generator], Any], images: Any, rows: int, seed: int) -> Picture:
-    """The first images and `rows` rows of draws, each of new random numbers. Raises ShapeError, ConfigError."""
+    """Some images and `rows` rows of draws, each of new random numbers. Raises ShapeError, ConfigError."""
     who = f"{type(transform).__name__}.preview"
     rows = arguments.integer(who, "rows", rows, 1)
     x = _first(images, who)
@@ -31,9 +31,13 @@ def drawn(transform: Callable[[Array, Generator], Any], images: Any, rows: int, 
 
 
 def _first(images: Any, who: str) -> Array:
-    """As many as a row has: of an array, or of the inputs of a data set."""
-    rows = getattr(images, "rows", None)
-    x = rows(slice(0, COLUMNS))[0][0] if rows is not None else as_array(images, who)[:COLUMNS]
+    """As many as a row has: the first of an array or stream, of a data set some from its first to its last."""
+    if getattr(images, "counted", False):
+        some = np.unique(np.linspace(0, len(images) - 1, COLUMNS).astype(int))
+        x = images.rows(some)[0][0]
+    else:
+        rows = getattr(images, "rows", None)
+        x = rows(slice(0, COLUMNS))[0][0] if rows is not None else as_array(images, who)[:COLUMNS]
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not x.size:
         raise ShapeError(f"{who}: expected images (N, 1 or 3, height, width); got shape {x.shape}"
                          f"{'; grey ones need an axis: x[:, None]' if x.ndim == 3 else ''}.")
