@@ -54,8 +54,8 @@ RUN = """async (k) => {
     await app.commands.execute('notebook:run-cell');
 }"""
 SHUTDOWN = "async () => { await window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown() }"
-# What reaches over the right edge of an output, other than in a box that scrolls. Tables and pictures may be wider where
-# the output itself scrolls; widgets may not.
+# What reaches over the right edge of an output, other than in a box that scrolls. Tables and pictures may be wider
+# where the output itself scrolls; widgets may not.
 WIDER = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(output => {
     const edge = output.getBoundingClientRect().left + output.clientWidth + 1;
     const scrolls = e => ['auto', 'scroll', 'hidden'].includes(getComputedStyle(e).overflowX);
@@ -144,8 +144,8 @@ class Notebook:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
 
     def look(self, name: str, width: int = 1280, at: Any = None, whole: bool = False) -> None:
-        """Makes the window this wide and keeps a picture, from `at` on, or of the whole notebook; nothing may reach over
-        its place.
+        """Makes the window this wide and keeps a picture, from `at` on, or of the whole notebook; nothing may reach
+        over its place.
         """
         self.page.set_viewport_size({"width": width, "height": 900})
         if whole:

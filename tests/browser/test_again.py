@@ -24,7 +24,7 @@ history = trainer.fit(x, y, epochs=3, validation=0.2)
 # cell
 gc.collect()
 print("taken:", clnet.memory()["active"], sorted(t.name for t in threading.enumerate()),
-      len(os.listdir("/proc/self/fd")), len(widget._instances), len(get_ipython().kernel.comm_manager.comms))
+      len(widget._instances), len(get_ipython().kernel.comm_manager.comms), "files:", len(os.listdir("/proc/self/fd")))
 """
 TRAINING, TAKEN = 1, 2
 
@@ -34,15 +34,23 @@ def test_twenty_runs_of_the_training_cell(opened: Callable[[str, Any], Any]) -> 
     book.run_all()
     book.ended()
     assert book.problems() == []
-    first = taken(book)
+    first, files = taken(book)
     for _ in range(RUNS - 1):
         book.run(TRAINING)
-    book.run(TAKEN)
-    assert taken(book) == first
-    assert re.fullmatch(r"taken: [1-9]\d* \[.*\] \d+ 0 0", first), first
+    last, more = taken(book)
+    assert last == first
+    assert re.fullmatch(r"\d+ \[.*\] 0 0", first), first
+    assert abs(more - files) < RUNS // 5, "the kernel opens one now and then; a run that kept one would have kept 19"
     assert book.cell(TRAINING).locator(".jp-RenderedSVG").count() == 1, "the curves of the last run alone"
     assert book.problems() == []
 
 
-def taken(book: Any) -> str:
-    return str(book.cell(TAKEN).locator(".jp-OutputArea").inner_text().strip())
+def taken(book: Any) -> tuple[str, int]:
+    """(bytes, threads, widgets and their channels; open files) once the front end has closed its thread for widgets."""
+    for _ in range(60):
+        book.run(TAKEN)
+        said = str(book.cell(TAKEN).locator(".jp-OutputArea").inner_text())
+        if (found := re.search(r"taken: (.*) files: (\d+)", said)) and "subshell" not in said:
+            return found[1], int(found[2])
+        book.page.wait_for_timeout(250)
+    raise AssertionError(said)
