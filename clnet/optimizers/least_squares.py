@@ -20,6 +20,7 @@ LARGEST = 1 << 28  # elements of a Jacobian: 1 GiB in float32
 TOGETHER = 32  # rows that are put together at a time
 FORCING = 1e-6  # what may be left of the normal equations' residual
 MENDED = 20  # conjugate gradients behind an inverse
+STALLED = 0.25  # of what was left before: a step that gains less gains nothing
 LEAST = 1e-12  # pivot of a matrix with a diagonal of 1
 
 
@@ -148,7 +149,7 @@ class LevenbergMarquardt(ClosureOptimizer):
             search.iterations += 1
             r = search.evaluated("residuals", self._values)
             j = self._jacobian(search, r.size)
-            new, there = self._lower(search, j, r, f, k == 0)
+            new, there = self._lower(search, j, r, (f, top), k == 0)
             if new == math.inf:
                 self.kept["damping"] = self.damping  # for another batch
                 return f"no step lowers the loss with a damping up to {self.max_damping:g}"
@@ -158,13 +159,19 @@ class LevenbergMarquardt(ClosureOptimizer):
             top = there
         return ""
 
-    def _lower(self, search: Search, j: Tensor, r: Tensor, f: float, anew: bool) -> tuple[float, float]:
-        """(½ Σ r², its largest |gradient element|) at a point that is lower than x; (inf, inf) where there is none."""
+    def _lower(self, search: Search, j: Tensor, r: Tensor, now: tuple[float, float], anew: bool) -> tuple[float, float]:
+        """(½ Σ r², its largest |gradient element|) at a point that is lower than x, where they are `now`; (inf, inf)
+        where there is none.
+
+        Near a minimum Σ r² has no more digits that differ while its gradient still has: the lesser gradient decides.
+        """
+        f, steepest = now
         damping = self.kept.setdefault("damping", self.damping)
         while damping <= self.max_damping:
             self._solve(search, j, r, damping, anew)
-            new, slope, top = search.evaluate("loss", self._evaluate, a=1.0)
-            if settled(new, top) and new < f + (4 * search.eps * f if slope <= 0 else 0.0):
+            new, _, top = search.evaluate("loss", self._evaluate, a=1.0)
+            flat = abs(new - f) <= 4 * search.eps * f
+            if settled(new, top) and (top < steepest if flat else new < f):
                 self.kept["damping"] = max(damping * self.down, self.min_damping)
                 return new, top
             self.kept["damping"] = damping = damping * self.up
@@ -178,10 +185,12 @@ class LevenbergMarquardt(ClosureOptimizer):
         for k in range(search.at.arena.size):
             search.tensor("sweep", self._sweep, k=float(k))
         a, left, first = 0.0, 1.0, math.inf
-        for _ in range(MENDED):
+        for k in range(MENDED):
+            before = left
             left, curved = search.numbers("conjugate", self._conjugate, given=(j, r), damping=damping, a=a, before=left)
             first = min(first, left) if math.isinf(first) else first
-            if not (left > FORCING**2 * first and curved > 0):
+            # At a minimum whose residuals are not 0 what is left becomes their rounding, which no direction mends.
+            if not (left > FORCING**2 * first and curved > 0) or (k and left > STALLED * before):
                 return
             a = left / curved
 
