@@ -109,7 +109,10 @@ def _cut(table: tuple[tuple[str, Any], ...], kind: str, units: int, local: int, 
     for tile in (c for c in t[kind] if fits(c, local, most, copies)):
         bm, bn, bk = tile[0], tile[1], tile[2] if size == 4 or kind == "weights" else max(2, tile[2] // 2)
         groups = ceil(m / bm) * ceil(n / bn) * batch
-        for split in {1, *(max(1, units * wave // groups) for wave in range(1, t["waves"] + 1))}:
+        waves = [max(1, units * wave // groups) for wave in range(1, t["waves"] + 1)]
+        if kind == "weights":  # whose parts are added in any case: where no wave is full, as many as are worth it
+            waves = [min(split, max(1, k // t["part"])) for split in waves]
+        for split in {1, *waves}:
             if split == 1 or k // split >= t["part"]:
                 found.append((duration(t, tile, split, units, batch, m, n, k, size), tile, bk, split))
     if not found:

@@ -12,8 +12,10 @@ from clnet.core.op import OPS
 from clnet.core.tensor import tensor
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ConfigError, ShapeError
+from clnet.kernels.conv import conv_gpu
 from clnet.ops.conv import conv, conv_transpose
 from clnet.ops.pool import global_pool, max_pool
+from clnet.workbench import played
 
 RNG = np.random.default_rng(7)
 REFERENCE = NumpyEngine()
@@ -73,3 +75,13 @@ def test_padding_has_four_spellings() -> None:
 def test_errors_name_the_call_and_the_way_out(call: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         call(tensor(draw(1, 4, 7, 8)), tensor(draw(3, 4, 3, 3)))
+
+
+@pytest.mark.parametrize("pixels", [1 << 12, 16384, 16896, 50176])
+def test_weight_gradients_of_few_channels_use_a_gpu_s_units(pixels: int) -> None:
+    """16 x 9 results are one tile: their sums over pixels are cut, also where they do not suffice for every unit."""
+    device = played.device("h200")
+    table = conv_gpu._table(device)
+    cut = conv_gpu._cut(table, "weights", *conv_gpu._limits(device), 1, 16, 9, pixels, 4)
+    assert cut is not None
+    assert cut.split >= min(device.compute_units, pixels // dict(table)["part"]) // 2
