@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.special
 
+from clnet import ops as F
 from clnet.core.op import Case, Concatenation, Kernel, Op, Reduction, View
+from clnet.engine import on
 from clnet.workbench.evidence import checks
 from clnet.workbench.evidence.cases import arrays, cases, every_op
 
@@ -58,3 +62,12 @@ def test_engine_behaviour(op: Op, engine: Any) -> None:
     for check in (checks.determinism, checks.residency, checks.leaks):
         result = check(function, inputs, engine)
         assert result, str(result)
+
+
+def test_erfinv_keeps_its_digits_up_to_its_ends(engine: Any) -> None:
+    """Close to ±1 a float32 erf has too few digits for a step of Newton's."""
+    ends = 1 - np.logspace(-6, -1, 400)
+    x = np.concatenate([np.linspace(-0.999, 0.999, 3000), ends, -ends]).astype(np.float32)
+    with on(engine):
+        y = F.erfinv(x).numpy().astype(np.float64)
+    np.testing.assert_allclose(y, scipy.special.erfinv(x.astype(np.float64)), rtol=4e-7)
