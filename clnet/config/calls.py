@@ -58,10 +58,11 @@ def placed(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[An
     to be known, and not that of the input, which the first call binds.
     """
     places = [f for f in dataclasses.fields(cls) if not f.kw_only]
-    if len(args) != 1 or not places or not extra(places[0]).get("bound") or argument(places[0]) in named:
+    if len(args) != 1 or args[0] is None or not places or argument(places[0]) in named:
         return tuple(args)
     needed = [f for f in places[1:] if extra(f).get("required") and argument(f) not in named]
-    return (None, *args) if needed and needed == places[1:2] else tuple(args)
+    swallowed = extra(places[0]).get("bound") and needed and needed == places[1:2]
+    return (None, *args) if swallowed else tuple(args)
 
 
 def missing(cls: type, f: dataclasses.Field[Any], rewritten: str = "") -> ConfigError:

@@ -108,7 +108,7 @@ def erfinv(x: Tensor) -> Tensor:
     for _ in range(2):
         y = where(trusted, y - (erf(y) - z) / (TWO_BY_ROOT_PI * exp(-y * y)), y)
     ends = where(equal(x, 1.0), math.inf, where(equal(x, -1.0), -math.inf, math.nan))
-    return where(inside, y, ends)
+    return where(inside, y, ends.astype(y.dtype))
 
 
 @erfinv.defvjp

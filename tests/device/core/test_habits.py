@@ -104,6 +104,7 @@ CONSTRUCTORS: list[Row] = [
     ("Adam(lr=True)", lambda: optimizers.Adam(lr=True), "lr must be a valid number"),
     ("Dense(10)", lambda: (Dense(10).in_features, Dense(10).out_features), (None, 10)),
     ("Dense(10, activation=...)", lambda: Dense(10, activation="relu")(zeros(2, 3)).shape, (2, 10)),
+    ("Dense(None)", lambda: Dense(None), r"write Dense\(out_features=None\), and the first call binds in_features\.$"),
     ("LSTM(8)", lambda: layers.LSTM(8).hidden_size, 8),
     ("Dense('ten')", lambda: Dense("ten"), r"^Dense\(out_features='ten'\): out_features must be a valid integer"),
     ("Conv2d(16)", lambda: Conv2d(16),

@@ -70,4 +70,5 @@ def test_erfinv_keeps_its_digits_up_to_its_ends(engine: Any) -> None:
     x = np.concatenate([np.linspace(-0.999, 0.999, 3000), ends, -ends]).astype(np.float32)
     with on(engine):
         y = F.erfinv(x).numpy().astype(np.float64)
+        assert F.erfinv(x.astype(np.float16)).dtype == "float16"
     np.testing.assert_allclose(y, scipy.special.erfinv(x.astype(np.float64)), rtol=4e-7)
