@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SLOTS = 3  # batches in flight: one that a step reads, one that travels, one that is being written
 ALIGNED = 512  # [bytes]
 # [bytes] of inputs that travel in the queue of the launches: up to here the copy takes less than two queues that wait
-# for each other, and a driver's calls for that take as long as five launches (seen on an H100 with 12 bytes; not tuned).
+# for each other, and a driver's calls for that take as long as five launches (an H100, a few numbers).
 SMALL = 1 << 14
 
 
