@@ -19,6 +19,9 @@ HOST_LINE = 64
 # [bytes] of local memory by NVIDIA's compute capability: the driver reports what older devices had.
 LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024}
 
+TARGET = "CL_CONFIG_CPU_TARGET_ARCH"  # the processor that Intel's CPU runtime compiles for, where it is not its own
+TARGET_LANES = {"corei7": 4, "corei7-avx": 8, "core-avx2": 8}  # of float32
+
 
 @dataclass(frozen=True, repr=False)
 class Device(Shown):
@@ -148,6 +151,15 @@ class Device(Shown):
         shown = [f.name for f in fields(self) if f.repr]
         return Table((), [(n.replace("_", " "), size(getattr(self, n)) if n in sizes else str(getattr(self, n)))
                           for n in shown], title=str(self), align="ll")
+
+
+def compiled_lanes(runtime: Runtime, kind: str, told: int) -> int:
+    """The float32 lanes of a device that tells so many: Intel's runtime tells those of the processor that it is on even
+    where it compiles for a lesser one, whose registers more lanes would overflow.
+    """
+    if runtime.name != "intel" or kind != "cpu":
+        return told
+    return min(told, TARGET_LANES.get(os.environ.get(TARGET, ""), told))
 
 
 def as_table(found: Sequence[Device], **more: Any) -> Table:

@@ -18,7 +18,7 @@ from ...names import guide as _guide
 from ...show import Shown, Table
 from .. import active
 from .caches import Caches, of_the_system
-from .device import HOST, Device, as_table, listed
+from .device import HOST, Device, as_table, compiled_lanes, listed
 from .folders import slug
 from .known_runtimes import OTHER, named, runtime_of
 from .runtimes import prepare
@@ -121,8 +121,8 @@ def _info(handle: Any, name: str, default: int = 0) -> int:
 def _profile(cl: Any, platform: Any, handle: Any) -> dict[str, Any]:
     runtime = runtime_of(platform.name, platform.vendor)
     words = set(handle.extensions.split())
-    width = max(1, _info(handle, "native_vector_width_float", 1))
     kind = _kind(cl, handle)
+    width = compiled_lanes(runtime, kind, max(1, _info(handle, "native_vector_width_float", 1)))
     cached = Caches()
     if kind == "cpu":
         cached = of_the_system().known(runtime.cache_level, _info(handle, "global_mem_cache_size"))

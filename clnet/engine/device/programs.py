@@ -22,7 +22,7 @@ from ...errors import KernelBuildError
 from ...show import plural
 from . import compilers
 from .build_log import explain
-from .device import Device, check_not_forked
+from .device import TARGET, Device, check_not_forked
 from .faults import translate
 from .folders import cache_root
 from .pocl import cpu_flags
@@ -65,7 +65,7 @@ def package_version() -> str:
 
 def _instructions(device: Device) -> list[str]:
     # Two processors may share a marketing name and a home folder, but not their instruction sets.
-    return sorted(cpu_flags()) if not device.has_own_memory else []
+    return [*sorted(cpu_flags()), os.environ.get(TARGET, "")] if not device.has_own_memory else []
 
 
 class ProgramCache:

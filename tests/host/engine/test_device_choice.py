@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from clnet.engine.device import devices as module
+from clnet.engine.device.device import TARGET, compiled_lanes
 from clnet.engine.device.devices import HOST, Device, devices, select
+from clnet.engine.device.known_runtimes import named
 from clnet.errors import ConfigError, NoDeviceError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -156,6 +158,15 @@ def test_a_device_may_be_taken_for_a_lesser_one(monkeypatch: pytest.MonkeyPatch)
     (found,) = module._with_keys([H200 | dict(local_memory=49152, inline_ptx=True, compute_capability=90)])
     assert (found.local_memory, found.inline_ptx, found.compute_capability) == (32768, False, 0)
     assert found.name == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(("runtime", "kind", "target", "lanes"), [
+    ("intel", "cpu", "core-avx2", 8), ("intel", "cpu", "corei7", 4), ("intel", "cpu", "skx", 16),
+    ("intel", "cpu", "", 16), ("intel", "gpu", "core-avx2", 16), ("pocl", "cpu", "core-avx2", 16)])
+def test_lanes_are_those_of_the_processor_that_is_compiled_for(monkeypatch: pytest.MonkeyPatch, runtime: str, kind: str,
+                                                               target: str, lanes: int) -> None:
+    monkeypatch.setenv(TARGET, target)
+    assert compiled_lanes(named(runtime), kind, 16) == lanes
 
 
 @pytest.mark.parametrize("text", ["local_memory", "local_memory=many", "memory=3", "name=H100", "fp64=-1"])
