@@ -265,7 +265,7 @@ COMMANDS = (
                help="write the model there, also when interrupted; `clnet.load` reads it"),
         option("--plot", type=Path, metavar="FILE", help="draw loss and accuracy by epoch there (.png, .svg, .pdf)"),
         option("--trace", type=Path, metavar="FILE.json",
-               help="write there when each launch of a step runs, for chrome://tracing and Perfetto"),
+               help="write there when each launch of a step runs, for https://ui.perfetto.dev"),
         json_option("the history, a row an epoch,"),
         DEVICE,
     ), f"One's own data: `clnet train houses.csv --target price`, `clnet train model.json --data houses.csv --target "

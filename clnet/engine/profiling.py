@@ -1,5 +1,5 @@
 """What a device did when: each launch and copy with its start and end by the device's clock, as a table of kernels,
-as spans on queues, and as a file that chrome://tracing and Perfetto open.
+as spans on queues, and as a file that Perfetto opens (and chrome://tracing, in browsers that still have it).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Profile(Shown, list[Any]):
                 for name, queue, start, end, nbytes, launch in found]
 
     def trace(self, file: str | Path) -> Path:
-        """Writes the spans in the Trace Event Format, for chrome://tracing and https://ui.perfetto.dev."""
+        """Writes the spans in the Trace Event Format, for https://ui.perfetto.dev and chrome://tracing."""
         return write_trace(file, self.spans, str(self.device), Span.facts)
 
     def table(self) -> Table:
@@ -126,7 +126,7 @@ class Profile(Shown, list[Any]):
 
 def profile(alone: bool = True) -> Profile:
     """`with profile() as p:` times every launch inside; p is a list of (kernel, ops, milliseconds, bytes) that shows
-    itself as a table, and `p.trace("step.json")` writes when each began and ended, for chrome://tracing and Perfetto.
+    itself as a table, and `p.trace("step.json")` writes when each began and ended, for https://ui.perfetto.dev.
 
     alone   whether each launch is waited for before the next, so that nothing else runs beside it; without, launches
             follow each other as in a run that is not timed, and the gaps between them are those of the device
@@ -141,11 +141,12 @@ def write_trace(file: str | Path, spans: Sequence[Span], device: str, facts: Cal
     Source: "Trace Event Format", Google, 2016; https://perfetto.dev/docs/getting-started/other-formats
     """
     queues = list(dict.fromkeys(["commands", *(s.queue for s in spans)]))
+    # Numbers of rows begin behind the process's: Perfetto calls a row of the same number its main thread.
     events: list[dict[str, Any]] = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": device}}]
     events += [{"name": "thread_name", "ph": "M", "pid": 1, "tid": k, "args": {"name": f"queue: {queue}"}}
-               for k, queue in enumerate(queues, 1)]
+               for k, queue in enumerate(queues, 2)]
     events += [{"name": s.name, "cat": "copy" if s.launch is None else "kernel", "ph": "X", "ts": round(s.start, 3),
-                "dur": round(s.length, 3), "pid": 1, "tid": 1 + queues.index(s.queue), "args": facts(s)}
+                "dur": round(s.length, 3), "pid": 1, "tid": 2 + queues.index(s.queue), "args": facts(s)}
                for s in spans]
     path = Path(file)
     lines = ",\n".join(json.dumps(e) for e in events)

@@ -129,7 +129,7 @@ class ClnetMagics(Magics):
     @magic_arguments()
     @argument("-d", "--device", help="where it runs: a key or a part of a name; default: the device in use")
     @argument("-t", "--trace", metavar="FILE", help="write there when each launch and copy runs, one behind the other, "
-              "for chrome://tracing and Perfetto")
+              "for https://ui.perfetto.dev")
     @cell_magic
     def clprofile(self, line: str, cell: str) -> None:
         """Runs the cell, and shows the time of each kernel on the device, every launch timed alone."""

@@ -134,7 +134,7 @@ class Replayed:
         return found
 
     def trace(self, file: str | Path, times: Times) -> Path:
-        """Writes the spans for chrome://tracing and Perfetto, with layers, bytes, flops and shares of the roof."""
+        """Writes the spans for Perfetto and chrome://tracing, with layers, bytes, flops and shares of the roof."""
         numbers, shares = {id(launch): k for k, launch in enumerate(self.launches)}, self.shares(times)
 
         def facts(span: Span) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Saving(Callback):
         if self.trace is not None and trainer.optimizer.t and not trainer.history.interrupted:
             step = replayed(trainer)
             written = step.trace(self.trace, step.measure())
-            print(f"trace: {written.absolute()}, for chrome://tracing and https://ui.perfetto.dev", file=sys.stderr)
+            print(f"trace: {written.absolute()}, for https://ui.perfetto.dev", file=sys.stderr)
 
 
 def check(save: Path | None, plot: Path | None, trace: Path | None = None,

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 class Graph(Explorer[Row]):
     """The launches of a step. `measure()` runs it some times and takes their times; `timeline()` and `memory()` are
-    pictures, `trace("step.json")` a file for chrome://tracing and Perfetto. `step` has the stages of planning.
+    pictures, `trace("step.json")` a file for https://ui.perfetto.dev. `step` has the stages of planning.
     """
 
     def __init__(self, step: Replayed) -> None:
@@ -61,13 +61,13 @@ class Graph(Explorer[Row]):
         return step_plots.memory(self.step.stages.lives, self.step.stages.plan.arena, len(self.step.launches))
 
     def trace(self, file: str | Path) -> Path:
-        """Writes the timeline in the Trace Event Format, for chrome://tracing and https://ui.perfetto.dev: times in µs,
+        """Writes the timeline in the Trace Event Format, for https://ui.perfetto.dev and chrome://tracing: times in µs,
         and of each launch its ops, layers, bytes, flops and share of the roof.
         """
         return self.step.trace(file, self.times or self.measure())
 
     def _write(self) -> str:
-        return f"{self.trace('step.json').absolute()}, for chrome://tracing and https://ui.perfetto.dev"
+        return f"{self.trace('step.json').absolute()}, for https://ui.perfetto.dev"
 
     def _title(self) -> str:
         plan = self.step.stages.plan

@@ -19,10 +19,10 @@ def test_a_trace_is_what_viewers_read(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "step.json", SPANS, "a device", Span.facts)
     events = json.loads(path.read_text())["traceEvents"]
     names = {(e["pid"], e.get("tid")): e["args"]["name"] for e in events if e["ph"] == "M"}
-    assert names == {(1, None): "a device", (1, 1): "queue: commands", (1, 2): "queue: uploads"}
+    assert names == {(1, None): "a device", (1, 2): "queue: commands", (1, 3): "queue: uploads"}
     copy, product = (e for e in events if e["ph"] == "X")
     assert (copy["ts"], copy["dur"], names[1, copy["tid"]], copy["cat"]) == (0.0, 2.5, "queue: uploads", "copy")
-    assert (product["ts"], product["dur"], product["name"], product["tid"]) == (3.0, 10.0, "matmul", 1)
+    assert (product["ts"], product["dur"], product["name"], product["tid"]) == (3.0, 10.0, "matmul", 2)
     assert product["args"] == {"bytes": 4000, "ops": ["matmul", "relu"], "grid": [4, 2], "group": [1, 1], "flops": 1e6,
                                "GFLOP/s": 100.0, "GB/s": 0.4}
 
