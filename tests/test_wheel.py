@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import json
 import os
 import re
@@ -102,6 +104,19 @@ def test_the_wheel_holds_what_is_used_and_nothing_else(wheel: Path) -> None:
     assert {p.relative_to(ROOT).as_posix() for folder in ("clnet", "cl_kernels") for p in (ROOT / folder).rglob("*.*")
             if p.suffix != ".pyc"} <= names
     assert wheel.stat().st_size < 8_000_000
+
+
+def test_the_description_leads_nowhere_that_an_index_of_packages_has_not(wheel: Path) -> None:
+    """Links into the checkout are words and the name of a file, pictures of it are left out; the README is whole else.
+    """
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (n for n in file.namelist() if n.endswith("dist-info/METADATA"))
+        metadata = email.message_from_bytes(file.read(name), policy=email.policy.default)
+    text, readme = metadata.get_payload(), (ROOT / "README.md").read_text(encoding="utf-8")
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert re.findall(r"\]\((?!https?:|#)\S*", text) == [] and "](docs/" in readme
+    assert "layers (`status/layers.md`)" in text and "notebooks/08_your_data.ipynb takes each" in text
+    assert [line for line in readme.split("\n") if line.startswith("#")] == re.findall(r"^#.*", text, re.MULTILINE)
 
 
 @pytest.mark.timeout(900)
