@@ -11,7 +11,7 @@
 //   the edge's place in the order, the row's offset.
 // Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
 //
-// Layout: x (BATCH, ROWS, WIDTH), index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
+// Layout: x (BATCH, ROWS, WIDTH), in 16 bits where X_KIND says so, index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
 // Grid: COUNT, PLACE (P); SCAN (GROUP); RANK (EDGES + ROWS + 1, LINES), local size (32, LINES); BOUNDS (rows / CHUNK); on CPUs (per item
 //   CHUNK rows, or ITEMS x WIDTH / CHUNK with equal shares of rows + edges), local size 1; on GPUs one item VW neighbours of the result
 //   along d (VW divides WIDTH), numbered by ITEMs. No local memory but SCAN's GROUP words and RANK's TILE + 32 LINES.
@@ -51,11 +51,14 @@ INLINE size_t row_of(long i SIZES) {
 #ifndef SOURCE_ALIGN
 #define SOURCE_ALIGN 1
 #endif
+#ifndef X_KIND
+#define X_KIND SAME             // how x is stored (vector.h), in a gather
+#endif
 #if VW == 1
 #define EPILOGUE_V EPILOGUE
-#define TAKE(p, ALIGN) (*(p))
+#define TAKE(KIND, p, ALIGN) SCALAR_OF(KIND, p)
 #else
-#define TAKE(p, ALIGN) (ALIGN % VW ? CAT(vload, VW)(0, (p)) : VLOAD(p))
+#define TAKE(KIND, p, ALIGN) (ALIGN % VW ? ANYWHERE_OF(KIND, p) : VLOAD_OF(KIND, p))
 #endif
 
 #if STAGE == GATHER
@@ -67,7 +70,7 @@ __kernel void gather(PARAMS) {
     if (r >= (ITEM)BATCH * EDGES) return;
     const size_t v = row_of(index[e] SIZES_PASSED);
     VT value = VSPLAT((T)(MISSING));
-    if (v < ROWS) value = TAKE(x + (a * ROWS + v) * WIDTH + d, X_ALIGN);
+    if (v < ROWS) value = TAKE(X_KIND, x + (a * ROWS + v) * WIDTH + d, X_ALIGN);
     EPILOGUE_V(a, e, d, value);
 #else
     const size_t first = get_global_id(0) * CHUNK, last = min(first + CHUNK, (size_t)BATCH * EDGES);
@@ -75,11 +78,11 @@ __kernel void gather(PARAMS) {
         const size_t a = r / EDGES, e = r % EDGES, v = row_of(index[e] SIZES_PASSED);
         size_t d = 0;
         if (v < ROWS) {
-            __global const T* from = x + (a * ROWS + v) * WIDTH;
+            __global const STORED_OF(X_KIND)* from = x + (a * ROWS + v) * WIDTH;
 #if VW > 1
-            for (; d + VW <= WIDTH; d += VW) { EPILOGUE_V(a, e, d, VLOAD(from + d)); }
+            for (; d + VW <= WIDTH; d += VW) { EPILOGUE_V(a, e, d, VLOAD_OF(X_KIND, from + d)); }
 #endif
-            for (; d < WIDTH; d++) { EPILOGUE(a, e, d, from[d]); }
+            for (; d < WIDTH; d++) { EPILOGUE(a, e, d, SCALAR_OF(X_KIND, from + d)); }
         } else
             for (; d < WIDTH; d++) { EPILOGUE(a, e, d, (T)(MISSING)); }
     }
@@ -203,7 +206,7 @@ __kernel void segments(PARAMS) {
     __global const S* restrict from = source + (size_t)a * EDGES * WIDTH + d;
 #if VW > 1
     VT value = VSPLAT(0);
-    for (size_t p = at[v]; p < at[v + 1]; p++) value += TAKE(from + (size_t)order[p] * WIDTH, SOURCE_ALIGN);
+    for (size_t p = at[v]; p < at[v + 1]; p++) value += TAKE(SAME, from + (size_t)order[p] * WIDTH, SOURCE_ALIGN);
 #else
     const T value = total_of(from, order, at[v], at[v + 1] SIZES_PASSED);
 #endif

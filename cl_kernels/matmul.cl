@@ -39,7 +39,24 @@
 #define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
 
+#ifndef X_KIND
+#define X_KIND SAME             // how the operands are stored (vector.h); rows that are not SAME are packed
+#endif
+#ifndef W_KIND
+#define W_KIND SAME
+#endif
+
 #include "include/operands.h"
+
+#if SWAP
+#define ROW_KIND W_KIND
+#define COL_KIND X_KIND
+#else
+#define ROW_KIND X_KIND
+#define COL_KIND W_KIND
+#endif
+#define ROW_STORED STORED_OF(ROW_KIND)
+#define COL_STORED STORED_OF(COL_KIND)
 
 #if VARIANT == PANEL
 
@@ -77,11 +94,6 @@
 #define ROW_K 1
 #endif
 
-#ifndef X_KIND
-#define X_KIND SAME             // how both operands are stored (vector.h); other than SAME with ROWS_PACKED and COLS_PACKED alone
-#endif
-#define STORED STORED_OF(X_KIND)
-
 #define NR (NV * VW)
 #if ROW_K == 1                                  // packed rows keep the order in which they lie, so that nothing is transposed
 #define A_I ((KB + VW - 1) / VW * VW + VW)       // [MR][k]; rows do not collide in the cache, as those of 2^n columns do
@@ -118,9 +130,11 @@
 #define ROW_SPACE __global
 #endif
 #if COLS_PACKED
-#define COL_SPACE __private
+#define COL_SPACE __private T
+#define COL_READ SAME
 #else
-#define COL_SPACE __global const
+#define COL_SPACE __global const COL_STORED
+#define COL_READ COL_KIND
 #endif
 
 #define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
@@ -133,39 +147,28 @@
 #define FILL(v, p)
 #endif
 
-// to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW.
-INLINE void pack(T* restrict to, __global const STORED* restrict from, const size_t width, const size_t valid,
-                 const size_t depth, const size_t stride_i, const size_t stride_k) {
-    for (size_t i = 0; i < width; i += VW) {
-        size_t k = 0;
-        if (stride_k == 1 && stride_i != 1)
-            for (; k + VW <= depth; k += VW) {
-                VT t[VW];
-                UNROLL for (size_t l = 0; l < VW; l++) t[l] = i + l < valid ? VLOAD_OF(X_KIND, from + (i + l) * stride_i + k) : VSPLAT(0);
-                transpose(t);
-                UNROLL for (size_t l = 0; l < VW; l++) VSTORE_P(t[l], to + (k + l) * width + i);
-            }
-        if (stride_i == 1 && i + VW <= valid)
-            for (; k < depth; k++) VSTORE_P(VLOAD_OF(X_KIND, from + k * stride_k + i), to + k * width + i);
-        for (; k < depth; k++)
-            for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? SCALAR_OF(X_KIND, from + l * stride_i + k * stride_k) : 0;
-    }
-}
+#define PACK pack_columns
+#define KIND COL_KIND
+#include "include/pack_lines.h"
 
 #if ROWS_PACKED
+#define PACK pack_lines
+#define KIND ROW_KIND
+#include "include/pack_lines.h"
+
 // Panels of MR of the `rows` rows at `from`, beyond which `readable` may be read; along rows, a line is read once for all panels.
-INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, const size_t rows, const size_t readable, const size_t depth SIZES) {
+INLINE void pack_rows(T* restrict to, __global const ROW_STORED* restrict from, const size_t rows, const size_t readable, const size_t depth SIZES) {
 #if ROW_K == 1
     for (size_t i = 0; i < rows; i += MR)
-        pack(to + i / MR * ROW_PANEL, from + i * ROW_I, A_I, depth, min((size_t)MR, rows - i), ROW_K, ROW_I);
+        pack_lines(to + i / MR * ROW_PANEL, from + i * ROW_I, A_I, depth, min((size_t)MR, rows - i), ROW_K, ROW_I);
 #else
     for (size_t k = 0; k < depth; k++)
         for (size_t i = 0; i < rows; i += MR) {
             T* restrict line = to + i / MR * ROW_PANEL + k * MR;
-            __global const STORED* restrict at = from + k * ROW_K + i * ROW_I;
+            __global const ROW_STORED* restrict at = from + k * ROW_K + i * ROW_I;
             UNROLL for (size_t l = 0; l < MR; l += VW)
-                if (ROW_I == 1 && i + l + VW <= readable) VSTORE(VLOAD_OF(X_KIND, at + l), line + l);
-                else for (size_t r = l; r < min(l + VW, (size_t)MR) && i + r < rows; r++) line[r] = SCALAR_OF(X_KIND, at + r * ROW_I);
+                if (ROW_I == 1 && i + l + VW <= readable) VSTORE(VLOAD_OF(ROW_KIND, at + l), line + l);
+                else for (size_t r = l; r < min(l + VW, (size_t)MR) && i + r < rows; r++) line[r] = SCALAR_OF(ROW_KIND, at + r * ROW_I);
         }
 #endif
 }
@@ -176,8 +179,8 @@ INLINE void pack_rows(T* restrict to, __global const STORED* restrict from, cons
 // with the root of a block's depth and of the number of blocks, not of K.
 // `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these.
 INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh, ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
-                  COL_SPACE T* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
-                  const bool filling, __global const STORED* restrict from, __global const STORED* restrict next SIZES) {
+                  COL_SPACE* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
+                  const bool filling, __global const COL_STORED* restrict from, __global const ROW_STORED* restrict next SIZES) {
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
@@ -188,12 +191,12 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
         UNROLL for (int v = 0; v < NV; v++)
             if (filling) {
                 PREFETCH(from + COLS_AHEAD * COL_K + v * VW);
-                column[v] = VLOAD_OF(X_KIND, from + v * VW);
+                column[v] = VLOAD_OF(COL_KIND, from + v * VW);
                 FILL(column[v], b + v * VW);
-            } else if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD(b + v * VW);
+            } else if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD_OF(COL_READ, b + v * VW);
         if (last < VW) {                                // lanes beyond the matrix are not read: it may end there
             T lanes[VW];
-            UNROLL for (int l = 0; l < VW; l++) lanes[l] = l < last ? b[(vecs - 1) * VW + l] : 0;
+            UNROLL for (int l = 0; l < VW; l++) lanes[l] = l < last ? SCALAR_OF(COL_READ, b + (vecs - 1) * VW + l) : 0;
             column[vecs - 1] = VLOAD_P(lanes);
         }
         UNROLL for (int r = 0; r < MR; r++)
@@ -221,8 +224,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     BEGIN
     const size_t batch = get_global_id(2), i0 = get_global_id(0) * (IC), j0 = get_global_id(1) * (JC);
     const size_t i1 = min(i0 + (IC), (size_t)(ROWS)), j1 = min(j0 + (JC), (size_t)(COLS));
-    __global const STORED* restrict row_operand = ROW_OPERAND;
-    __global const STORED* restrict col_operand = COL_OPERAND;
+    __global const ROW_STORED* restrict row_operand = ROW_OPERAND;
+    __global const COL_STORED* restrict col_operand = COL_OPERAND;
 #if ROWS_PACKED
     T row_panels[RB * ROW_PANEL] __attribute__((aligned(64)));
     const size_t a_i = A_I, a_k = A_K;
@@ -243,24 +246,24 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
             if (FILLED(j)) continue;
             else {                                      // one call: its blocks are transposed in registers, which takes long to build
                 const bool tail = TAIL_VECS && j + NR > COLS;
-                pack(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, tail ? TAIL_VECS * VW : NR,
+                pack_columns(col_panels + (j - j0) * KB, col_operand + j * COL_J + k0 * COL_K, tail ? TAIL_VECS * VW : NR,
                      tail ? COLS - j : VALID(j), depth, COL_J, COL_K);
             }
 #endif
         for (size_t i = i0; i < i1; i += MR) {
-            __global const STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
+            __global const ROW_STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
             if ((i - i0) % (MR * RB) == 0) pack_rows(row_panels, rows_at, min((size_t)(MR * RB), i1 - i), ROWS - i, depth SIZES_PASSED);
             ROW_SPACE const T* restrict a = row_panels + (i - i0) / MR % RB * ROW_PANEL;
 #else
             __global const T* restrict a = rows_at;
 #endif
-            __global const STORED* restrict next = rows_at + MR * ROW_I;
+            __global const ROW_STORED* restrict next = rows_at + MR * ROW_I;
             for (size_t j = j0; j < j1; j += NR) {
 #if COLS_PACKED
-                COL_SPACE T* restrict b = col_panels + (j - j0) * KB;
+                COL_SPACE* restrict b = col_panels + (j - j0) * KB;
 #else
-                __global const T* restrict b = col_operand + j * COL_J + k0 * COL_K;
+                __global const COL_STORED* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
                 if (i == i0 && FILLED(j))
@@ -327,8 +330,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     const size_t batch = get_global_id(2), m0 = get_global_id(0) * (IC), n0 = get_global_id(1) * (JC);
     for (size_t n = n0; n < min(n0 + (JC), (size_t)N); n += DN)
         for (size_t m = m0; m < min(m0 + (IC), (size_t)M); m += DM) {
-            __global const T* rows[DM];
-            __global const T* cols[DN];
+            __global const STORED_OF(X_KIND)* rows[DM];
+            __global const STORED_OF(W_KIND)* cols[DN];
             // beyond the edge the last row is read again, and not stored
             UNROLL for (int i = 0; i < DM; i++) rows[i] = x + X_BATCH(batch) + min(m + i, (size_t)M - 1) * X_M;
             UNROLL for (int j = 0; j < DN; j++) cols[j] = w + W_BATCH(batch) + min(n + j, (size_t)N - 1) * W_N;
@@ -337,9 +340,9 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
             size_t k = 0;
             for (; k + VW <= K; k += VW) {
                 VT row[DM];
-                UNROLL for (int i = 0; i < DM; i++) row[i] = VLOAD(rows[i] + k);
+                UNROLL for (int i = 0; i < DM; i++) row[i] = VLOAD_OF(X_KIND, rows[i] + k);
                 UNROLL for (int j = 0; j < DN; j++) {
-                    const VT col = VLOAD(cols[j] + k);
+                    const VT col = VLOAD_OF(W_KIND, cols[j] + k);
                     UNROLL for (int i = 0; i < DM; i++) sum[i * DN + j] = VFMA(row[i], col, sum[i * DN + j]);
                 }
             }
@@ -351,7 +354,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
             T out[VW] __attribute__((aligned(64)));
             VSTORE_P(sum[0], out);
             for (; k < K; k++)
-                UNROLL for (int i = 0; i < VW; i++) out[i] += rows[i / DN][k] * cols[i % DN][k];
+                UNROLL for (int i = 0; i < VW; i++) out[i] += SCALAR_OF(X_KIND, rows[i / DN] + k) * SCALAR_OF(W_KIND, cols[i % DN] + k);
             if (DM == 1 && n + VW <= N) { EPILOGUE_V(batch, m, n, VLOAD_P(out)); }
             else
                 for (int i = 0; i < VW; i++)

@@ -6,6 +6,7 @@
 //   VLOAD_P VSTORE_P the same for private arrays, VLOAD_L VSTORE_L for __local ones
 //   VLOAD_OF(K, p)   VLOAD of an operand that is stored as K says: SAME (as T), HALF or BF16 (16 bits, T is float); SCALAR_OF(K, p) one element,
 //                    STORED_OF(K) the type that pointers to it have. The generator defines X_KIND for an operand x in files that mention it
+//   ANYWHERE_OF(K, p) the same where CAST_LOADS is defined and p is not aligned to a vector
 //   VSPLAT(s)        a scalar in every lane
 //   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
 //   VFMA(a, b, c)    a * b + c
@@ -80,6 +81,10 @@
 #define WIDENED(N, p) CAT(as_float, N)(CAT(convert_uint, N)(CAT(vload, N)(0, (p))) << 16)
 #endif
 #define VLOAD_OF(KIND, p) CAT(VLOAD_, KIND)(p)
+#define ANYWHERE_SAME(p) CAT(vload, VW)(0, (p))
+#define ANYWHERE_HALF VLOAD_HALF
+#define ANYWHERE_BF16(p) CAT(as_float, VW)(CAT(convert_uint, VW)(CAT(vload, VW)(0, (p))) << 16)
+#define ANYWHERE_OF(KIND, p) CAT(ANYWHERE_, KIND)(p)
 
 #define VSPLAT(s) ((VT)(s))
 #if USE_FMA

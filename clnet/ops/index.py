@@ -51,7 +51,8 @@ def _gather_infer(x: Spec, index: Spec, *, fill: str) -> Spec:
     return Spec((x.shape[0], index.shape[0], x.shape[2]), x.dtype)
 
 
-@kernel(cl="index.cl", samples=_samples, infer=_gather_infer, accepts="any", rule="lookup", launch=GATHER)
+@kernel(cl="index.cl", samples=_samples, infer=_gather_infer, accepts="any", rule="lookup", reads=("narrow",),
+        launch=GATHER)
 def _gather(x: Array, index: Array, *, fill: str) -> Array:
     """y[a, e, d] = x[a, index[e], d]; NaN (or 0, by `fill`) where the index is outside"""
     missing = np.nan if fill == "nan" and np.asarray(x).dtype.kind not in "iub" else 0

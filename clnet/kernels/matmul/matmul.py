@@ -51,8 +51,8 @@ def dot(p: Product, device: Device) -> Offer | Refusal:
         return Refusal("an operand is not contiguous along k")
     if min(p.typical.m, p.typical.n) > t["dot"]:
         return Refusal(f"more than {t['dot']} rows and columns")
-    if lanes == 1 or p.narrow:
-        return Refusal("one lane, or 16 bits, which are widened when they are packed")
+    if lanes == 1:
+        return Refusal("one lane")
     return Offer(lambda: _stages(p, device, lanes, _dot(lanes, device.compute_units, p)))
 
 
@@ -66,14 +66,14 @@ def panel(p: Product, device: Device) -> Offer | Refusal:
     if p.varies:
         return Offer(lambda: _stages(p, device, lanes, _free(p, device, lanes, table)))
     return Offer(lambda: _stages(p, device, lanes, _cpu(lanes, device.compute_units, *p.typical, p.size, table,
-                                                        p.narrow)))
+                                                        p.widened)))
 
 
 def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
     """The plan of a class of sizes. What varies alone is rows."""
     swap = int(not varies(p.m) and varies(p.n))
     plan = _cpu(lanes, device.compute_units, *p.typical, p.size, tuple(sorted((dict(table) | {"swap": swap}).items())),
-                p.narrow)
+                p.widened)
     rows, cols = (p.n, p.m) if swap else (p.m, p.n)
     own = dict(plan["defines"])
     if not bounded(p.k) and own["KC"] >= p.typical.k:
@@ -110,8 +110,10 @@ def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage],
 
 @lru_cache(4096)
 def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
-         widened: bool) -> Plan:
-    """`widened`: 16-bit operands, which become floats when they are packed, both of them."""
+         widened: tuple[bool, bool]) -> Plan:
+    """`widened`: which operands have 16 bits: rows become floats when they are packed, columns that are read once too
+    where they lie.
+    """
     t = dict(table)
     cost, swap, mr, nv = min(
         (_cost(t, r, c, k, rk == 1 or _pitch(t, r, c, k, ri, rk, lanes, size) > 0, cj, ck, mr, nv, lanes, size)
@@ -122,7 +124,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    pitch = 0 if widened else _pitch(t, rows, cols, k, row_i, row_k, lanes, size)
+    pitch = 0 if widened[swap] else _pitch(t, rows, cols, k, row_i, row_k, lanes, size)
     if pitch:
         row_i, row_k = pitch, 1
     strided = row_k != 1 and k > t["strided"]
@@ -131,7 +133,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     rows_most = row_tiles
     if swap or cut:  # the macro tile stays in private memory: half of the scratch at most
         rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
-    packed = widened or not _direct(t, rows, mr, k, col_j, col_k, size)
+    packed = widened[1 - swap] and rows > mr or not _direct(t, rows, mr, k, col_j, col_k, size)
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
@@ -143,7 +145,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
                    or row_k != 1 and row_i != 1 and per_panel > 2)
     at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
-                   ROWS_PACKED=int(rows_packed or widened), RB=at_once)
+                   ROWS_PACKED=int(rows_packed or widened[swap]), RB=at_once)
     if pitch:
         defines["PITCH"] = pitch
     return dict(defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch))

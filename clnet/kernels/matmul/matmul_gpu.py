@@ -18,7 +18,7 @@ from ..operand import Operand
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import GPUS_ONLY, Offer, Refusal, variant
-from .problem import FREE, Product, copies, multiples
+from .problem import FREE, MIXED, Product, copies, multiples
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -50,6 +50,8 @@ def tiles(p: Product, device: Device) -> Offer | Refusal:
     """Blocks of both operands in local memory, tiles of results in registers."""
     if not device.is_gpu:
         return GPUS_ONLY
+    if p.mixed:
+        return MIXED
     table = numbers(device, "matmul gpu", p.shape_class)
     batch, m, n, k, *_ = p.typical
     if min(m, n) <= table["thin"]:

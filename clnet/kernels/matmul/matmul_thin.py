@@ -12,7 +12,7 @@ from ...core.size import settled
 from ..tuning import numbers
 from ..variant import GPUS_ONLY, Offer, Refusal, variant
 from .matmul_gpu import Plan, cut, limits, part_size, planned_stages, wide
-from .problem import Product
+from .problem import MIXED, Product
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -28,6 +28,8 @@ def thin(p: Product, device: Device) -> Offer | Refusal:
     """
     if not device.is_gpu:
         return GPUS_ONLY
+    if p.mixed:
+        return MIXED
     t = numbers(device, "matmul gpu", p.shape_class)
     if min(p.typical.m, p.typical.n) > t["thin"]:
         return Refusal(f"more than {t['thin']} rows and columns")

@@ -20,7 +20,7 @@ from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Offer, Refusal, variant
 from .matmul_gpu import FREE_GPU, sum_stage
-from .problem import NARROW, Product, copies
+from .problem import MIXED, NARROW, Product, copies
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -34,8 +34,8 @@ def unsuited(p: Product, least: int) -> Refusal | None:
     """What keeps a product from all tensor cores; `least` rows, columns and steps along k are worth it in float32."""
     if p.arithmetic == "fp32":
         return Refusal("IEEE float32 was asked for; clnet.precision(\"tf32\") and others ask for tensor cores")
-    if p.dtype == "float64":
-        return Refusal("float64")
+    if p.mixed or p.dtype == "float64":
+        return MIXED if p.mixed else Refusal("float64")
     if min(p.typical.m, p.typical.n, p.typical.k) < least and not p.narrow:
         return Refusal(f"fewer than {least} rows, columns or steps along k")
     return None

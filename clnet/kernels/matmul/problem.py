@@ -18,6 +18,7 @@ from ..variant import Refusal
 # [bytes] of the register that holds an element
 SIZE = {"float": 4, "float32": 4, "double": 8, "float64": 8, "float16": 4, "bfloat16": 4}
 NARROW = {"bfloat16": "bf16", "float16": "fp16"}  # the arithmetic of tensor cores that is exact for products of these
+MIXED = Refusal("operands of different dtypes")
 Pair = tuple[int, int]
 # Macros of every kernel of products that may be numbers known at the launch alone.
 FREE = frozenset(("M", "N", "K", "X_M", "X_K", "W_K", "W_N", "X_BATCH", "W_BATCH"))
@@ -50,8 +51,16 @@ class Product:
     m = property(lambda self: self.x.shape[-2])
     n = property(lambda self: self.w.shape[-1])
     k = property(lambda self: self.x.shape[-1])
-    dtype = property(lambda self: self.x.dtype)
     operands = property(lambda self: (self.x, self.w))
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the operands are stored differently: one in 16 bits, say, that are widened where they are read."""
+        return self.x.dtype != self.w.dtype
+
+    @property
+    def dtype(self) -> str:
+        return "float32" if self.mixed else self.x.dtype
 
     @property
     def size(self) -> int:
@@ -60,8 +69,13 @@ class Product:
 
     @property
     def narrow(self) -> bool:
-        """Whether operands are stored in 16 bits."""
+        """Whether both operands are stored in the same 16 bits."""
         return self.dtype in NARROW
+
+    @property
+    def widened(self) -> tuple[bool, bool]:
+        """Which of the operands are stored in 16 bits."""
+        return self.x.dtype in NARROW, self.w.dtype in NARROW
 
     @property
     def arithmetic(self) -> str:
@@ -118,10 +132,10 @@ def multiples(defines: dict[str, Any]) -> dict[str, int]:
 
 
 def product(operands: Sequence[Operand], *, precision: str = "fp32") -> Product | Refusal:
-    """The product of two operands (…, m, k) and (…, k, n)."""
+    """The product of two operands (…, m, k) and (…, k, n), of one dtype or float32 and 16 bits."""
     x, w = operands
-    if x.dtype != w.dtype:
-        return Refusal("operands of different dtypes")
+    if x.dtype != w.dtype and not {x.dtype, w.dtype} <= {"float32", *NARROW}:
+        return MIXED
     return Product(x, w, broadcast_shapes("matmul", x.shape[:-2], w.shape[:-2]), precision)
 
 

@@ -159,6 +159,35 @@ def test_16_bit_operands_where_they_lie(engine, form):
             assert error(a[1] @ b, exact[0][1] @ exact[1]) < tolerance("bfloat16", k)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_float32_rows_with_16_bit_weights(engine, form, dtype):
+    """Of what the 16 bits say nothing is lost: sums and results are float32. CPUs read them where they lie."""
+    for batch, m, n, k in (((), 1, 300, 1040), ((), 7, 131, 77), ((), 16, 64, 512), ((), 17, 33, 100),
+                           ((), 130, 260, 72), ((3,), 5, 41, 70)):
+        x, w, _ = operands(form, m, n, k, batch)
+        w = clnet.tensor(w.numpy(), dtype) if form[1] == "N" else clnet.tensor(w.mT.numpy(), dtype).mT
+        left, right = x.numpy().astype(np.float64), w.numpy().astype(np.float64)
+        y, turned = x @ w, w.mT @ x.mT
+        assert y.dtype == turned.dtype == "float32"
+        if engine.device.kind == "cpu" and engine.compiles:
+            assert not any("cast" in ops for _, ops in explain(y, turned).launches)
+        assert error(y, left @ right) < tolerance("fp32", k), (batch, m, n, k)
+        assert error(turned, (left @ right).swapaxes(-1, -2)) < tolerance("fp32", k), (batch, m, n, k)
+
+
+def test_gradients_of_16_bit_weights(engine):
+    """dx = g W and dW = gᵀ x of the values that are stored: dx in float32, dW rounded once."""
+    x, w, _ = operands("NT", 6, 40, 72)
+    w = w.mT.astype("bfloat16")
+    g = clnet.tensor(np.random.default_rng(2).standard_normal((6, 40)).astype(np.float32))
+    dx, dw = clnet.gradients(F.linear(x, w), [x, w], g)
+    assert (dx.dtype, dw.dtype) == ("float32", "bfloat16")
+    exact = [t.numpy().astype(np.float64) for t in (g, w, x)]
+    assert error(dx, exact[0] @ exact[1]) < tolerance("fp32", 40)
+    assert error(dw, exact[0].T @ exact[2]) < tolerance("bfloat16", 6)
+
+
 def test_16_bit_operands_at_odd_places(engine):
     whole = clnet.tensor(np.random.default_rng(1).standard_normal(200 * 200 + 8).astype(np.float32)).astype("bfloat16")
     exact = whole.numpy().astype(np.float64)

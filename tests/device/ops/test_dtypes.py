@@ -12,8 +12,9 @@ import pytest
 
 from clnet import ops as F
 from clnet.core.op import OPS, Pointwise
-from clnet.core.spec import DTYPES, FLOATS, INTS, np_dtype
+from clnet.core.spec import DTYPES, FLOATS, INTS, NARROW, np_dtype
 from clnet.core.tensor import tensor
+from clnet.engine.explain import explain
 from clnet.workbench.evidence.checks import TOLERANCE, compare
 
 # The widest of each kind and the narrowest floats by default, all with -m slow:
@@ -155,6 +156,17 @@ def test_index_dtypes(engine: Any, index: str) -> None:
     np.add.at(y, i, x.T[:5, :3])
     assert_same([F.gather(tensor(x), tensor(i)), F.scatter_add(tensor(x.T[:5, :3]), tensor(i), 3)], [x[i], y], engine,
                 terms=5)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("width", [37, 64])
+def test_rows_of_a_16_bit_table_are_read_where_they_lie(engine: Any, dtype: str, width: int) -> None:
+    x = np.asarray(np.random.default_rng(1).standard_normal((50, width)), np_dtype(dtype))
+    rows = F.gather(tensor(x), tensor(np.array([3, -1, 3, 49, 0])))
+    y = rows.astype("float32") * 2
+    if engine.compiles:
+        assert [name for t in (rows, y) for name, _ in explain(t).launches] == ["gather", "gather"]
+    assert_same([rows, y], [x[[3, -1, 3, 49, 0]], x[[3, -1, 3, 49, 0]].astype(np.float32) * 2], engine)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int64", "uint8"])
