@@ -110,7 +110,7 @@ def einshape(signature: str, name: str, args: Sequence[str]) -> Callable[..., di
 
     def bind(*specs: Spec) -> dict[str, Any]:
         sizes: dict[str, Any] = {}
-        first: dict[str, str] = {}
+        first: dict[str, tuple[str, tuple[int, ...]]] = {}
         lead: list[tuple[int, ...]] = []
         for arg, axes, spec in zip(args, sides, specs, strict=False):
             named = [a for a in axes if a != "..."]
@@ -121,12 +121,12 @@ def einshape(signature: str, name: str, args: Sequence[str]) -> Callable[..., di
             if "..." in axes:
                 lead.append(spec.shape[:extra])
             for axis, n in zip(named, spec.shape[extra:], strict=True):
-                here = f"{arg}{spec.shape}"
                 if sizes.setdefault(axis, n) != n:
+                    known, shape = first[axis]
                     raise ShapeError(
-                        f"{name}: axis {axis!r} is {sizes[axis]} in {first[axis]} but {n} in {here}; signature: "
-                        f"{signature}")
-                first.setdefault(axis, here)
+                        f"{name}: axis {axis!r} is {sizes[axis]} in {known}{shape} but {n} in {arg}{spec.shape}; "
+                        f"signature: {signature}")
+                first.setdefault(axis, (arg, spec.shape))
         sizes["..."] = broadcast_shapes(name, *lead) if lead else ()
         return sizes
 

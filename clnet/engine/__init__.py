@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..core import running
@@ -73,19 +72,30 @@ def current() -> Engine:
     return found
 
 
-@contextlib.contextmanager
-def on(device: str | int | Device | Engine | None) -> Iterator[Engine]:
+class on(contextlib.ContextDecorator):
     """Within the block this thread runs on `device` (anything `use` takes, or an engine)."""
-    engine = resolved(device)
-    before, active.local.engine = active.local.engine, engine
-    try:
-        yield engine
-    finally:
-        active.local.engine = before
+
+    # A class and no generator: eager calls and steps pass here.
+
+    def __init__(self, device: str | int | Device | Engine | None) -> None:
+        self.device = device
+
+    def _recreate_cm(self) -> on:  # of a function that is decorated with it, and may call itself
+        return on(self.device)
+
+    def __enter__(self) -> Engine:
+        local, engine = active.local, resolved(self.device)
+        self.before, local.engine = local.engine, engine
+        return engine
+
+    def __exit__(self, *_: object) -> None:
+        active.local.engine = self.before
 
 
 def resolved(device: str | int | Device | Engine | None) -> Engine:
     """The engine itself, or the one of the device that `use` would take. Raises NoDeviceError."""
+    if device is not None and (device is active.default or device is active.local.engine):
+        return device  # type: ignore[return-value]
     from .device.device import Device
     from .device.devices import select
 

@@ -338,7 +338,8 @@ class OpenCLEngine:
         """Enqueues the launches."""
         import pyopencl as cl
 
-        commands, enqueue, told = self.queue.commands, cl.enqueue_nd_range_kernel, self.profile
+        queue, enqueue = self.queue, cl.enqueue_nd_range_kernel
+        commands, told = queue.commands, queue.told
         with translated(self.device.key):
             for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
                 if kernel is None:

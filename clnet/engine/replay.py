@@ -186,6 +186,7 @@ class Replay:
         """Presets the arguments that are buffers."""
         self.arena.hold(self.plan.arena)
         self._age = self.arena.age
+        self._given = {k: block.buffer for k, block in self._outputs.items()}  # what kernels write each output to
         self.bound.set_args(self._buffer)
 
     def _buffer(self, address: Address) -> Any:
@@ -199,14 +200,13 @@ class Replay:
     def __call__(self, *inputs: Any) -> Any:
         self._ready(inputs)
         self._kept = {}
-        for k, size in self.plan.blocks.items():
-            self._give(k, self.engine.pool.alloc(size, "step output"))
+        engine, plan = self.engine, self.plan
+        for k, size in plan.blocks.items():
+            self._give(k, engine.pool.alloc(size, "step output"))
         self._launch()
-        t, results = self.trace, []
-        for k in range(len(t.outputs)):
-            block, spec = self._result(k), self.plan.specs[k]
-            results.append(Tensor(None, (), {}, spec, storage=DeviceArray(self.engine, block, spec)))
-        return results[0] if t.single else tuple(results)
+        results = [Tensor(None, (), {}, spec, None, DeviceArray(engine, self._result(k), spec))
+                   for k, spec in enumerate(plan.specs[: len(self.trace.outputs)])]
+        return results[0] if self.trace.single else tuple(results)
 
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """The results on the host. Their blocks stay with the replay, so that nothing is allocated."""
@@ -272,13 +272,17 @@ class Replay:
 
     def _moved(self) -> bool:
         """Whether somebody gave a variable another tensor."""
-        state = zip(self.watched, self._state, strict=True)
-        return any(v.tensor.storage is not s or v.tensor.op is not None for (_, v), s in state)
+        for (_, v), s in zip(self.watched, self._state, strict=True):
+            t = v.tensor
+            if t.storage is not s or t.op is not None:
+                return True
+        return False
 
     def _give(self, k: int, block: Any) -> None:
         """Output k goes there."""
-        if self._outputs[k] is not block:
-            self._outputs[k] = block
+        self._outputs[k] = block
+        if self._given.get(k) is not block.buffer:
+            self._given[k] = block.buffer
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
 
@@ -298,10 +302,12 @@ class Replay:
 
     def _feed_all(self, inputs: Sequence[Any]) -> None:
         """Host arrays are uploaded into the step's buffers; tensors on this device are read where they are."""
-        from_host = {}
+        from_host, engine = {}, self.engine
         for k, x in enumerate(inputs):
-            if isinstance(x, (Tensor, Variable)):
-                self._point(k, self.engine.block(as_tensor(x)))
+            if type(x) is Tensor and (there := x.storage) is not None and there.engine is engine:  # most are
+                self._point(k, there.block)
+            elif isinstance(x, (Tensor, Variable)):
+                self._point(k, engine.block(as_tensor(x)))
             else:
                 want = self.specs[k]
                 from_host[k] = np.asarray(x, np_dtype(want.dtype), order="C")
@@ -318,9 +324,8 @@ class Replay:
 
     def _point(self, k: int, block: Any) -> None:
         """Kernels that read input k find it in this block."""
-        self._leaf_blocks[k] = block
         if self._fed[k] is not block:
-            self._fed[k] = block
+            self._leaf_blocks[k] = self._fed[k] = block
             for kernel, arg in self.uses.get(("leaf", k), ()):
                 kernel.set_arg(arg, block.buffer)
 

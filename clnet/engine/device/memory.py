@@ -23,6 +23,7 @@ UNIT = 512
 SMALL = 64 << 10
 LARGE = 1 << 20  # from here on blocks fit requests of down to half their size, so that classes may be narrow
 STEPS, LARGE_STEPS = 8, 256  # classes a power of two
+KNOWN = 4096  # sizes of which a pool keeps the class
 HEADROOM = 1 << 30
 LEAST_BUDGET = 256 << 20
 FULL_CODES = {-4, -5, -6}
@@ -97,7 +98,6 @@ class Block:
         self.nbytes = nbytes
         self.label = label
         self.number = number  # of the pool's blocks, in the order in which they were handed out
-        whole.owner = threading.get_ident()
 
     @property
     def capacity(self) -> int:
@@ -140,6 +140,7 @@ class Pool:
         self.settle = settle
         self._lock = threading.RLock()
         self._returned: deque[tuple[_Buffer, int, str]] = deque()
+        self._capacities: dict[int, int] = {}  # of the buffers for so many bytes, as they were asked for
         self._by_size: dict[int, list[_Buffer]] = {}
         self._sizes: list[int] = []
         self._oldest_first: OrderedDict[int, _Buffer] = OrderedDict()
@@ -158,13 +159,20 @@ class Pool:
         and garbage collected.
         """
         check_not_forked()
-        nbytes = int(nbytes)
-        capacity = self._capacity(nbytes, label)
+        capacity = self._capacities.get(nbytes)
+        if capacity is None:
+            nbytes = int(nbytes)
+            capacity = self._capacity(nbytes, label)
+            if len(self._capacities) < KNOWN:
+                self._capacities[nbytes] = capacity
         with self._lock:
             self._requests = number = self._requests + 1
             whole = self._handed_on(capacity, nbytes, label) or self._booked(capacity, nbytes, label)
-        if whole.owner != threading.get_ident() and self.settle is not None:
-            self.settle(whole.owner)
+        thread = threading.get_ident()
+        if whole.owner != thread:
+            if self.settle is not None:
+                self.settle(whole.owner)
+            whole.owner = thread
         return Block(self, whole, nbytes, label, number)
 
     def _handed_on(self, capacity: int, nbytes: int, label: str) -> _Buffer | None:
