@@ -56,7 +56,7 @@ class Table:
         rows = [{k: v for k, v in r.items() if k not in self.same} for r in self.rows]
         said = "; ".join(f"{k} {v}" for k, v in self.same.items())
         return "\n\n".join([*([f"### {tables.cell(self.title)}"] if self.title else []),
-                            *([tables.cell(self.note)] if self.note else []),
+                            *([tables.prose(self.note)] if self.note else []),
                             *([f"In every row: {tables.cell(said)}."] if said else []), tables.markdown(rows)])
 
 
@@ -86,12 +86,12 @@ class Section:
     def markdown(self) -> str:
         """The section as Markdown; pictures by their file names, see `file_name`."""
         parts = [f"## {tables.cell(self.title)}", *([f"**Failed:** {tables.cell(self.error)}"] if self.error else [])]
-        parts += [tables.cell(t) for t in self.text]
-        parts += [f"![{tables.cell(p.heading)}]({file_name(p.heading)}.png)\n\n{tables.cell(p.note)}".strip()
+        parts += [tables.prose(t) for t in self.text]
+        parts += [f"![{tables.cell(p.heading)}]({file_name(p.heading)}.png)\n\n{tables.prose(p.note)}".strip()
                   for p in self.pictures]
         parts += [t.markdown() for t in self.tables]
         parts += [part for k in self.kinds for part in status_tables.shown(k, 3)]
-        said = [f"- *{tables.cell(term)}*: {tables.cell(text)}." for term, text in self.terms.items()]
+        said = [f"- *{tables.cell(term)}*: {tables.prose(text)}." for term, text in self.terms.items()]
         parts += ["\n".join(said)] if said else []
         return "\n\n".join(parts) + "\n"
 

@@ -181,12 +181,13 @@ def status_sentence(rows: Sequence[StatusRow]) -> str:
     """How much is there, and how much of it is right in every column."""
     here = [r for r in rows if r.there]
     headings = [status_tables.HEADINGS[k].lower() for k in dict.fromkeys(r.kind for r in here)]
-    what = f"{len(here)} {' and '.join(', '.join(headings).rsplit(', ', 1))} that are there pass every check"
-    left = f"{len(rows) - len(here)} are not there yet."
+    away = len(rows) - len(here)
+    that, left = (" that are there", f"; {away} are not there yet.") if away else ("", ".")
+    what = f"{len(here)} {' and '.join(', '.join(headings).rsplit(', ', 1))}{that} pass every check"
     if wrong := [r.name for r in here if not r.green]:
         some = f"{', '.join(wrong[:5])}{', ...' * (len(wrong) > 5)}"
-        return f"{len(here) - len(wrong)} of the {what}, and {plural(len(wrong), 'name')} not ({some}); {left}"
-    return f"all {what}; {left}"
+        return f"{len(here) - len(wrong)} of the {what}, and {plural(len(wrong), 'name')} not ({some}){left}"
+    return f"all {what}{left}"
 
 
 def compared(engine: Engine, quick: bool) -> Section:
@@ -266,7 +267,7 @@ def markdown(folder: Path, run: Run, section: Section, lead: Sequence[str]) -> N
     """A section's Markdown, and its pictures."""
     short = f"In short: {tables.cell(section.verdict)}" if section.verdict else ""
     text = "\n\n".join(filter(None, [tables.header(section.title, run.command), short,
-                                      "  \n".join(map(tables.cell, lead)), section.markdown()]))
+                                      "  \n".join(map(tables.prose, lead)), section.markdown()]))
     # Executed notebooks lie in the run's folder, beside its page.
     text = text.replace(f"]({run.name}/", f"]({runs.FOLDER}/{run.name}/")
     tables.save(folder / f"{page.file_name(section.title)}.md", text)

@@ -67,6 +67,14 @@ def cell(text: object) -> str:
     return re.sub(r"([\\`*_\[\]|~#$])", r"\\\1", flat)
 
 
+def prose(text: str) -> str:
+    """`cell`, and what stands between backticks as code, as `page.code` shows it."""
+    def code(found: re.Match[str]) -> str:
+        return "`" + html.unescape(re.sub(r"\\(.)", r"\1", found[1])) + "`"
+
+    return re.sub(r"\\`(.+?)\\`", code, cell(text))
+
+
 def filled(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows without the columns that are empty in every one of them."""
     rows = list(rows)

@@ -134,12 +134,18 @@ def test_names_are_escaped_in_pages() -> None:
     assert not re.search(r"https?://", html)
 
 
+def test_code_in_prose_is_code_in_markdown_and_everything_else_is_text() -> None:
+    text = "`clnet bench --only a_b` & <b> a_b: 3 * 4 | 5 `"
+    assert tables.prose(text) == "`clnet bench --only a_b` &amp; &lt;b&gt; a\\_b: 3 \\* 4 \\| 5 \\`"
+    assert page.Section("A", ["`f(x, *y) < 1`"]).markdown() == "## A\n\n`f(x, *y) < 1`\n"
+
+
 def test_the_verdict_says_what_holds_what_was_reached_and_how_fast() -> None:
     assert report.status_sentence(rows()) == (
         "41 of the 43 layers and losses that are there pass every check, and 2 names not (GRU, LSTM); "
         "2 are not there yet.")
     good = [r for r in rows() if r.kind == "loss"]
-    assert report.status_sentence(good) == "all 38 losses that are there pass every check; 0 are not there yet."
+    assert report.status_sentence(good) == "all 38 losses pass every check."
     rows_of = [bench.Row("ops", "matmul", "float32", "intel", p, ratio=r, doubt=d) for p, r, d in
                (("numpy", 2.0, ""), ("numpy", 0.5, ""), ("numpy", 4.0, ""), ("numpy", 900.0, "1 of 3 rounds"),
                 ("torch", None, ""))]
