@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,14 +25,14 @@ from ..losses.reading import ACTIVATION, out_of_range, probabilities, reading
 from ..model import files as model_io
 from ..names import lacking, told
 from ..optimizers.base import Optimizer
-from . import checkpoint
+from . import checkpoint, copies
 from .augmenting import augmentation_of
 from .batches import SIZE, Batches, even
 from .callbacks import several, tell
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .finder import FoundRates, find_lr, one_cycle
 from .history import History
-from .home import at_home
+from .home import alone, at_home
 from .live import view_of
 from .loop import Loop
 from .metrics import bound, resolve
@@ -80,12 +81,21 @@ class Trainer:
         self.model, self.loss, self.optimizer = model, loss_of(loss), optimizer_of(optimizer)
         self.precision = None if precision is None else checked(precision, "Trainer(precision=...)")
         self.loss_scale = (loss_scale or LossScale()) if precision == "fp16" else None
-        self.metrics = resolve(metrics)
-        self.steps = Steps(model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
-        self.history = History()
+        self.metrics, self.history = resolve(metrics), History()
         self.preparation: Preparation | None = None  # of the data of the last fit
+        self.begin()
+
+    def begin(self) -> None:
+        """With nothing recorded."""
+        self.steps = Steps(self.model, self.loss, {}, self.optimizer, self.precision, self.loss_scale)
         self.learning, self.loop = Learning(), None  # type: Learning, Any
-        self._tried = Tried(model)
+        self._tried, self.running = Tried(self.model), threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return copies.kept(self)
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        copies.restored(self, found)
 
     def __repr__(self) -> str:
         how = f", precision={self.precision!r}" if self.precision else ""
@@ -126,6 +136,7 @@ class Trainer:
         return self._fit(**{**chosen, "data": joined(x, y)})
 
     @at_home
+    @alone
     def _fit(self, data: Samples, epochs: int = 1, batch_size: int | None = None, validation: object = None,
              callbacks: object = (), seed: int = 0, verbose: bool | int = True, resume: str | Path | None = None,
              on_nan: str = "stop", fast_dev_run: bool = False, tokens: int | None = None, bucket: bool = True,
