@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,10 @@ def _remember_callers() -> None:
     in the home folder: 0.2 ms, of which a plan of 600 launches makes 600. It is the same for a name and a number of
     arguments, so it is kept. A release of PyOpenCL without that function is left as it is.
     """
+    import pyopencl as cl
+
+    if not _keeps_callers():
+        cl._PYOPENCL_NO_CACHE = True  # else it cannot even be imported
     from pyopencl import invoker
 
     write: Callable[..., Any] | None = getattr(invoker, "generate_enqueue_and_set_args", None)
@@ -43,7 +49,24 @@ def _remember_callers() -> None:
         except TypeError:  # something that cannot be a key
             return write(*args, **more)
         if found is None:
-            found = known[key] = write(*args, **more)
+            try:
+                found = write(*args, **more)
+            except (OSError, sqlite3.Error):  # the folder is full, or was taken away meanwhile
+                cl._PYOPENCL_NO_CACHE = True
+                found = write(*args, **more)
+            known[key] = found
         return found
 
     invoker.generate_enqueue_and_set_args = remembered
+
+
+def _keeps_callers() -> bool:
+    """Whether PyOpenCL can write into the folder of its data base."""
+    try:
+        from platformdirs import user_cache_dir
+
+        folder = user_cache_dir("pytools", "pytools")
+        os.makedirs(folder, exist_ok=True)
+    except (ImportError, OSError):
+        return False
+    return os.access(folder, os.W_OK)

@@ -208,3 +208,13 @@ def test_private_folder_and_atomic_write(tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(folder)
         with pytest.raises(OSError, match="is a link"):
             check_private(tmp_path / "link")
+
+
+@LINUX
+@INTEL
+def test_where_no_folder_takes_a_cache_everything_runs(tmp_path: Path) -> None:
+    """Containers with a file system that is read only: nothing is kept, and nobody is told of PyOpenCL's data base."""
+    taken = tmp_path / "cache"
+    taken.write_text("a file, where folders are wanted")
+    code = "import clnet; clnet.use('intel'); print((clnet.tensor([1.0, 2.0]) + 1).numpy().tolist())"
+    assert "[2.0, 3.0]" in run(code, XDG_CACHE_HOME=str(taken), CLNET_CACHE_DIR=str(taken), CLNET_COMPILERS="0")
