@@ -2,10 +2,14 @@
 //
 // Formulas, layouts and the generator's names are those of conv.cl: result points r = phase + OUT * j read data at j * IN + offset(tap).
 // There are too few channels for vector lanes: lanes follow the pixels of a row, weights are broadcast and read where they lie.
-// IN_X <= 2. Private memory: the data of JB rows j, zero-padded, [C][ZP][ROWS][PITCH], sized to stay in L2. VARIANTs, local size 1:
+// IN_X <= 2. Private memory: the data of JB rows j, zero-padded, [C][ZP][ROWS][PITCH], sized to stay in L2. Besides the sizes of conv.cl:
+// K (kernel) and DIL (dilation) along Z, Y, X; FLIP: taps in the order of their offsets are the weight's from the last to the first.
+// VARIANTs, local size 1:
 //
-// ROWS_OUT  Grid (RZ * blocks of rows, GROUPS, N). TH rows x a vector of sums in registers over all channels and taps; results through a
-//           private tile. Where OUT is not 1, the pixels of a phase are put between those of the others one by one.
+// ROWS_OUT  Grid (RZ * blocks of rows, GROUPS / GB, N). TH rows x a vector of sums in registers over all channels and taps; results through
+//           a private tile. Unaligned loads bind, two for a load that crosses a line, so a vector of pixels is loaded once for all the rows
+//           that read it, against the weights of KB rows of taps in registers: KB * TH products for KB + TH - 1 loads.
+//           Where OUT is not 1, taps differ by phase: a load a product, and the pixels of a phase are put between the others' one by one.
 // WEIGHTS   Grid (PARTS, GROUPS). For each block of rows of the part: copy data and grad; TB taps x a vector of sums in registers over
 //           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds. Pixels past the end of a row meet grad 0.
 
@@ -31,6 +35,35 @@ __constant int taps[] = {TAPS};
 
 #include "include/copy_block.h"
 
+#ifndef GB
+#define GB 1                    // groups of a work-item
+#endif
+#define WHOLE (SZ == 1 && RZ == 1 && BLOCKS == 1) // each plane is copied whole, so that its border is zero once for all
+
+// xs = the data that a block of a group of an image reads, `at` those in order of all of `count` groups. Of whole planes, the border is zero
+// already, and a vector that reaches over the end of a row puts zeros behind it.
+INLINE void copy_data(T* restrict xs, __global const T* restrict data, const size_t at, const size_t count, const int z0, const int y0) {
+    const size_t size = C * ((size_t)SZ * SY * SX), end = count * size;
+#if SZ == 1 && RZ == 1 && RY <= RB
+    const int left = max(0, -(MIN_X)), top = max(0, -(MIN_Y)), skip = max(0, MIN_X), above = max(0, MIN_Y);
+    const int width = max(0, min(SX - skip, PITCH - left)), height = max(0, min(SY - above, ROWS - top));
+    T inside[VW];
+    for (int l = 0; l < VW; l++) inside[l] = l < width % VW;
+    const VT last = VLOAD_P(inside);
+    for (size_t c = 0; c < C; c++)
+        for (int y = 0; y < height; y++) {
+            size_t i = at * size + (c * SY + above + y) * SX + skip;
+            T* restrict to = xs + c * PLANE + (top + y) * PITCH + left;
+            for (int x = 0; x + VW <= width; x += VW, i += VW, to += VW) VSTORE_P(VLOAD(data + i), to);
+            if (width % VW == 0) continue;
+            if (i + VW <= end) VSTORE_P(last != (T)0 ? VLOAD(data + i) : VSPLAT(0), to);
+            else for (int x = 0; x < width % VW; x++) to[x] = data[i + x];
+        }
+#else
+    copy_block(xs, data + at * size, C, z0, y0);
+#endif
+}
+
 #if VARIANT == ROWS_OUT
 
 #ifndef TH
@@ -39,6 +72,38 @@ __constant int taps[] = {TAPS};
 
 __constant uint source[] = {SOURCE};
 __constant uint first[] = {FIRST};
+
+#if OUT_X == 1 && OUT_Y == 1 && OUT_Z == 1
+#ifndef KB
+#define KB KY                   // rows of taps whose weights are in registers at once
+#endif
+#define TAP(t) (FLIP ? KZ * KY * KX - 1 - (t) : (t))
+#define THERE(k) (KY % KB == 0 || k < KY) // whether there is a row k of taps
+
+// The TH vectors of results at x in the private copy. A vector of pixels is loaded once for all rows of results that read it.
+INLINE void micro(const T* restrict x, __global const T* restrict weight, T* restrict tile) {
+    VT sum[TH];
+    UNROLL for (int r = 0; r < TH; r++) sum[r] = VSPLAT(0);
+    for (size_t c = 0; c < C; c++, x += PLANE, weight += W_C)
+        for (int z = 0; z < KZ; z++)
+            UNROLL for (int k0 = 0; k0 < KY; k0 += KB)
+                for (int i = 0; i < KX; i++) {
+                    const T* restrict from = x + (z * DIL_Z * ROWS + k0 * DIL_Y) * PITCH + i * DIL_X;
+                    VT tap[KB];
+                    UNROLL for (int k = 0; k < KB; k++)
+                        if (THERE(k0 + k)) tap[k] = VSPLAT(weight[TAP((z * KY + k0 + k) * KX + i)]);
+                    UNROLL for (int q = 0; q <= (TH - 1) * IN_Y + (KB - 1) * DIL_Y; q++) {
+                        const VT pixels = PIXELS_AT(from + q * PITCH);
+                        UNROLL for (int k = 0; k < KB; k++) {
+                            const int r = q - k * DIL_Y;
+                            if (THERE(k0 + k) && r >= 0 && r % IN_Y == 0 && r / IN_Y < TH) sum[r / IN_Y] = VFMA(tap[k], pixels, sum[r / IN_Y]);
+                        }
+                    }
+                }
+    UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], tile + r * RX);
+}
+
+#else
 
 // The TH vectors of results of one phase, at x in the private copy; count: pixels of a vector that there are.
 INLINE void micro(const T* restrict x, __global const T* restrict weight, const size_t t0, const size_t t1, T* restrict tile, const size_t count) {
@@ -49,37 +114,42 @@ INLINE void micro(const T* restrict x, __global const T* restrict weight, const 
             const VT tap = VSPLAT(weight[source[t] * W_K]);
             UNROLL for (int r = 0; r < TH; r++) sum[r] = VFMA(tap, PIXELS_AT(x + taps[t] + r * (IN_Y * PITCH)), sum[r]);
         }
-#if OUT_X == 1 && OUT_Y == 1
-    UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], tile + r * RX);
-#else
     T lanes[TH * VW] __attribute__((aligned(64)));
     UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], lanes + r * VW);
     for (size_t r = 0; r < TH; r++)
         for (size_t l = 0; l < count; l++) tile[r * (OUT_Y * RX) + l * OUT_X] = lanes[r * VW + l];
-#endif
 }
+#endif
 
 __kernel SERIAL void conv_plane(PARAMS) {
     BEGIN
-    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, group = get_global_id(1), n = get_global_id(2);
+    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, n = get_global_id(2);
     T xs[C * PLANE + SLACK] __attribute__((aligned(64)));
     T tile[RB * RX + VW] __attribute__((aligned(64)));
-    for (size_t i = C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
-    copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+    for (size_t i = WHOLE ? 0 : C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
     const size_t count = min((size_t)RB, RY - j0 * OUT_Y) * RX, start = (rz * RY + j0 * OUT_Y) * RX;
-    for (size_t o = group * O; o < (group + 1) * O; o++) {
-        __global const T* weight = WEIGHT + group * W_G + (o - group * O) * W_O;
-        for (size_t j = 0; j < JB; j += TH)
-            for (size_t p = 0; p < OUT_Y * OUT_X; p++) {
-                const size_t py = p / OUT_X, px = p % OUT_X, phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px;
-                const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
-                for (size_t k = (across + VW - 1) / VW; k-- > 0;)       // backwards: what spills over the end of a row is overwritten
-                    micro(xs + j * (IN_Y * PITCH) + k * (VW * IN_X), weight, first[phase], first[phase + 1],
-                          tile + (j * OUT_Y + py) * RX + k * (VW * OUT_X) + px, min((size_t)VW, across - k * VW));
+    for (size_t group = get_global_id(1) * GB; group < min((get_global_id(1) + 1) * GB, (size_t)GROUPS); group++) {
+        copy_data(xs, DATA, n * GROUPS + group, (size_t)N * GROUPS, (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+        for (size_t o = group * O; o < (group + 1) * O; o++) {
+            __global const T* weight = WEIGHT + group * W_G + (o - group * O) * W_O;
+            for (size_t j = 0; j < JB; j += TH) {
+#if OUT_X == 1 && OUT_Y == 1 && OUT_Z == 1
+                for (size_t k = (RX + VW - 1) / VW; k-- > 0;)           // backwards: what spills over the end of a row is overwritten
+                    micro(xs + j * (IN_Y * PITCH) + k * (VW * IN_X), weight, tile + j * RX + k * VW);
+#else
+                for (size_t p = 0; p < OUT_Y * OUT_X; p++) {
+                    const size_t py = p / OUT_X, px = p % OUT_X, phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px;
+                    const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
+                    for (size_t k = (across + VW - 1) / VW; k-- > 0;)   // backwards, as above
+                        micro(xs + j * (IN_Y * PITCH) + k * (VW * IN_X), weight, first[phase], first[phase + 1],
+                              tile + (j * OUT_Y + py) * RX + k * (VW * OUT_X) + px, min((size_t)VW, across - k * VW));
+                }
+#endif
             }
-        size_t i = 0;
-        for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + i)); }
-        for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[i]); }
+            size_t i = 0;
+            for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + i)); }
+            for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[i]); }
+        }
     }
 }
 
@@ -122,11 +192,11 @@ __kernel SERIAL void conv_plane_weights(PARAMS) {
     T gs[JB * RX + VW] __attribute__((aligned(64)));
     T sums[O * C * T_ALL * VW] __attribute__((aligned(64)));
     for (size_t i = 0; i < O * C * T_ALL * VW; i++) sums[i] = 0;
-    for (size_t i = C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
+    for (size_t i = WHOLE ? 0 : C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
     for (size_t i = 0; i < JB * RX + VW; i++) gs[i] = 0;
     for (size_t unit = part * UNITS / PARTS; unit < (part + 1) * UNITS / PARTS; unit++) {
         const size_t n = unit / (RZ * BLOCKS), rz = unit / BLOCKS % RZ, j0 = unit % BLOCKS * JB, rows = min((size_t)JB, RY - j0);
-        copy_block(xs, DATA + (n * GROUPS + group) * C * ((size_t)SZ * SY * SX), C, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+        copy_data(xs, DATA, n * GROUPS + group, (size_t)N * GROUPS, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
         for (size_t o = 0; o < O; o++) {
             __global const T* from = GRAD + ((n * GROUPS + group) * O + o) * points + (rz * RY + j0) * RX;
             size_t i = 0;

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 FILE = "conv_plane.cl"
-TALL = 8  # rows of the register tile at most
+TALL = 14  # rows of the register tile at most, where they share the pixels that they read
+PHASE = 8  # the same where they share none
+NARROW = 8  # lanes at least of half a vector, which serves rows that it holds
+FINE = 4  # times the work-items that uneven cores want, of whole planes
 TAPS = 28  # taps of the register tile of the weight gradient at most
 SERVES = "CPUs, few result channels a group, depthwise above all"
 
@@ -32,12 +35,32 @@ def plane(p: Convolution, device: Device) -> Answer:
     if isinstance(found, Refusal):
         return found
     v, t = found
-    down = p.down
-    th = min(range(min(TALL // 2 + 1, down), min(TALL, down) + 1), key=lambda t: (up(down, t), -t))
-    fitting = list(_fitting(p, v, t, range(th, down + th, th)))
+    th, kb = _strip(p, v) if p.out == (1, 1, 1) else (_tall(p, PHASE), 1)
+    fitting = list(_fitting(p, v, t, range(th, p.down + th, th)))
     if not fitting:
         return Refusal("a row with its border does not fit the private memory of a block")
-    return Offer(lambda: _stages(p, device, v, dict(TH=th, JB=fitting[-1])))
+    tile = dict(TH=th, KB=kb, JB=fitting[-1], GB=_together(p.typical, device, t, fitting[-1]))
+    return Offer(lambda: _stages(p, device, v, tile))
+
+
+def _strip(p: Convolution, v: Vector) -> tuple[int, int]:
+    """Rows of a register tile, and rows of taps whose weights are in registers beside it and two vectors of pixels."""
+    most = v.registers // 2 - 1 if p.dilation[1] < TALL else 1  # rows of taps so far apart share no pixels
+    rows = ceil(p.size[1] / ceil(p.size[1] / most))
+    return _tall(p, min(TALL, v.registers - 2 - rows)), rows
+
+
+def _tall(p: Convolution, most: int) -> int:
+    """Rows of a register tile: at most so many, more than half of them, those that waste the fewest."""
+    down = p.down
+    return min(range(min(most // 2 + 1, down), min(most, down) + 1), key=lambda t: (up(down, t), -t))
+
+
+def _together(p: Convolution, device: Device, t: Numbers, j: int) -> int:
+    """Groups of a work-item, where a block is a whole plane: small ones, of which a launch has many."""
+    if not p.flat or j * p.out[1] < p.result[1]:
+        return 1
+    return max(1, min(p.groups, p.n * p.groups // (device.compute_units * t["per_core"] * FINE)))
 
 
 @variant("conv_weight_gradient", cl=FILE, serves=SERVES, rank=2)  # as above
@@ -65,7 +88,10 @@ def _found(p: Convolution, device: Device) -> tuple[Vector, Numbers] | Refusal:
     t = numbers(device, "conv cpu", p.shape_class)
     if v.lanes == 1 or p.o * t["few"] > v.lanes:
         return Refusal(f"more than {v.lanes // t['few']} result channels a group: lanes follow channels")
-    return Refusal("steps of more than 2 along a row") if p.step[2] > 2 else (v, t)
+    if p.step[2] > 2:
+        return Refusal("steps of more than 2 along a row")
+    half = v.lanes // 2
+    return v._replace(lanes=half) if NARROW <= half >= ceil(p.result[2] / p.out[2]) else v, t
 
 
 def _fitting(p: Convolution, v: Vector, t: Numbers, rows: range) -> Iterator[int]:
@@ -75,6 +101,9 @@ def _fitting(p: Convolution, v: Vector, t: Numbers, rows: range) -> Iterator[int
 
 
 def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Stage]:
-    grid = p.result[0] * ceil(p.result[1] / (tile["JB"] * p.out[1])), p.groups, p.n
-    return [Stage("conv_plane", {**p.forward(device), **p.tables(tile["JB"]), **tile}, grid, (1, 1, 1),
+    grid = p.result[0] * ceil(p.result[1] / (tile["JB"] * p.out[1])), ceil(p.groups / tile["GB"]), p.n
+    window = {name + axis: value for name, values in (("K", p.size), ("DIL_", p.dilation))
+              for axis, value in zip("ZYX", values, strict=True)}
+    return [Stage("conv_plane", {**p.forward(device), **p.tables(tile["JB"]), **tile, **window,
+                                 "FLIP": int(p.transposed)}, grid, (1, 1, 1),
                   domain=p.domain, lanes=v.lanes, file=FILE, free=FREE)]
