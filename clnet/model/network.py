@@ -21,7 +21,7 @@ from ..core.tensor import Operators, TensorLike
 from ..engine import current, engine_for, on
 from ..engine.device.devices import Device, select
 from ..engine.record import infer
-from ..errors import ConfigError, DataError, DTypeError, ShapeError
+from ..errors import ClnetError, ConfigError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..names import ending
 from ..optimizers.base import Optimizer
@@ -47,7 +47,9 @@ class _Network(Layer):
         shapes   of one sample of every input: (1, 8, 8), 30, or an array of samples;
                  none where the model's inputs say them
         """
-        infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in self._samples("build", shapes, dtype)])
+        samples = self._samples("build", shapes, dtype)
+        with self._without_batch("build", samples):
+            infer(self, [Spec((TRIAL, *s.shape), s.dtype) for s in samples])
         return self
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -81,7 +83,8 @@ class _Network(Layer):
             samples = self._samples("summary", shapes, dtype)
             arrays = [None if isinstance(s, (tuple, list, int)) else getattr(s, "x", s) for s in shapes]
             given = arrays if len(arrays) == len(samples) else [None] * len(samples)
-            return summarize(self, samples, batch, optimizer, given if measure else None)
+            with self._without_batch("summary", samples):
+                return summarize(self, samples, batch, optimizer, given if measure else None)
 
     def graph(self, *shapes: Any, depth: int | None = None, dtype: str = "float32") -> Diagram:
         """The model as a picture: a box a layer with its path, the shape of what it gives and its parameters, lines for
@@ -94,7 +97,23 @@ class _Network(Layer):
         seen = vars(self).get("_seen")
         known = bool(shapes or seen) or None not in self.specs_of_inputs()
         with self.placed():
-            return diagram(self, self._samples("graph", shapes, dtype) if known else None, seen, depth)
+            samples = self._samples("graph", shapes, dtype) if known else None
+            with self._without_batch("graph", samples or []):
+                return diagram(self, samples, seen, depth)
+
+    @contextlib.contextmanager
+    def _without_batch(self, who: str, samples: Sequence[Spec]) -> Iterator[None]:
+        """An error about shapes that would fit without their first number says so: that is the batch, written along."""
+        seen = vars(self).get("_seen")
+        try:
+            yield
+        except ShapeError as error:
+            with contextlib.suppress(ClnetError):
+                infer(self, samples)
+                error.args = (f"{error} The shape is of one sample, the batch left out: "
+                              f"{who}({', '.join(str(s.shape[1:]) for s in samples)}).",)
+            vars(self)["_seen"] = seen or []  # of trials nobody asks
+            raise
 
     def _samples(self, who: str, given: tuple[Any, ...], dtype: str) -> list[Spec]:
         """Specs of one sample of every input: those given, else what the inputs say,

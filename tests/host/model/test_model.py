@@ -158,6 +158,16 @@ def test_one_layer_twice_needs_a_graph() -> None:
         Sequential(layer, layer).to_json()
 
 
+@pytest.mark.parametrize("who", ["build", "summary", "graph"])
+def test_a_shape_with_the_batch_in_it_is_told_the_shape_without(who: str) -> None:
+    model = Sequential(Conv2d(3, 8, 3), Flatten(), Dense(out_features=2))
+    for _ in range(2):  # what was tried does not count as a call
+        with pytest.raises(ShapeError, match=rf"got shape \(5, 64, 3, 9, 9\).*batch left out: {who}\(\(3, 9, 9\)\)\.$"):
+            getattr(model, who)((64, 3, 9, 9))
+    with pytest.raises(ShapeError, match="H2 W2.$"):
+        getattr(model, who)((9, 9))
+
+
 def test_summary_counts_by_hand() -> None:
     summary = mlp().summary((4,), batch=8, optimizer=Adam())
     assert [(r.layer, r.output, r.parameters) for r in summary.rows] == [
