@@ -6,7 +6,9 @@ No other library is imported: its things are known by what they can do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,10 +16,11 @@ import numpy as np
 from ..errors import DataError
 
 Array = np.ndarray[Any, Any]
-KINDS = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers",
-         "V": "records"}
+KINDS = {"O": "objects", "U": "text", "T": "text", "S": "bytes", "M": "dates", "m": "time spans",
+         "c": "complex numbers", "V": "records"}
 MEND = {"O": "convert them first: np.array(list, float)",
         "U": "number them first: names, y = np.unique(labels, return_inverse=True)",
+        "T": "number them first: names, y = np.unique(labels, return_inverse=True)",
         "S": "number them first: names, y = np.unique(labels, return_inverse=True)",
         "M": "turn them into numbers first: (t - t[0]) / np.timedelta64(1, 's')",
         "m": "turn them into numbers first: t / np.timedelta64(1, 's')",
@@ -47,8 +50,17 @@ class Frame(Protocol):
 
 
 @runtime_checkable
+class ByColumns(Protocol):
+    """A frame of Polars."""
+
+    columns: list[str]
+
+    def get_columns(self) -> Sequence[Any]: ...
+
+
+@runtime_checkable
 class Series(Protocol):
-    """A series or index of pandas."""
+    """A series or index of pandas, or a series of Polars."""
 
     dtype: Any
 
@@ -89,13 +101,10 @@ def as_array(value: Any, who: str = "data") -> Array:
         raise DataError(
             f"{who}: expected an array; got a {type(value).__name__}, which has no length; "
             "collect it first: np.stack(list(...)).")
-    if isinstance(value, Frame):
+    if isinstance(value, (Frame, ByColumns)):
         return _of_frame(value, who)
     if isinstance(value, Series):
         return _of_series(value, who)
-    if isinstance(value, Detachable):
-        value = value.detach().cpu()
-        value = value.float() if str(value.dtype).endswith("bfloat16") else value
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
         raise DataError(
             f"{who}: expected values everywhere; "
@@ -105,6 +114,9 @@ def as_array(value: Any, who: str = "data") -> Array:
 
 def _plain(value: Any, who: str) -> Array:
     try:
+        if isinstance(value, Detachable):
+            value = value.detach().cpu()
+            value = value.float() if str(value.dtype).endswith("bfloat16") else value
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
         lengths = sorted({len(v) for v in value if isinstance(v, Sized)}) if isinstance(value, (list, tuple)) else []
@@ -120,21 +132,42 @@ def _plain(value: Any, who: str) -> Array:
 def _of_numbers(a: Array, who: str) -> Array:
     if a.dtype.isbuiltin == 1 and a.dtype.kind in "biuf":
         return a
-    if a.dtype.name == "bfloat16":
-        return a.astype(np.float32)
     if a.dtype.kind in "biuf" and not a.dtype.hasobject:
         return a
+    if a.dtype.kind == "V" and a.dtype.names is None and np.can_cast(a.dtype, np.float32):
+        return a.astype(np.float32)  # bfloat16 and other short floats and integers of ml_dtypes
+    if a.dtype.kind == "O" and a.ndim and a.size and (found := _of_objects(a)) is not None:
+        return found
     if a.dtype.kind == "O" and a.ndim == 0:
         raise DataError(
             f"{who}: expected an array; got {type(a.item()).__name__}; pass x and y as arrays, frames or lists.")
     text = a.dtype.kind == "O" and a.size and isinstance(a.flat[0], str)
     kind = "U" if text else a.dtype.kind
+    mend = "they are numbers: x.astype(float)" if _spelt(a) else MEND.get(kind, "convert them first")
     raise DataError(
-        f"{who}: expected arrays of numbers; got {KINDS.get(kind, a.dtype.name)} ({a.dtype}); "
-        f"{MEND.get(kind, 'convert them first')}.")
+        f"{who}: expected arrays of numbers; got {KINDS.get(kind, a.dtype.name)} ({a.dtype}); {mend}.")
 
 
-# --- pandas
+def _of_objects(a: Array) -> Array | None:
+    """Numbers that NumPy holds as objects, None among them missing; None where there is anything else."""
+    kinds = set(map(type, a.flat))
+    if not all(issubclass(k, (Real, Decimal, np.bool_, type(None))) for k in kinds):
+        return None
+    found = np.array(a.tolist()) if all(issubclass(k, (Real, np.bool_)) for k in kinds) else a
+    return found if found.dtype.kind in "biuf" else a.astype(np.float64)
+
+
+def _spelt(a: Array) -> bool:
+    """Whether text is numbers, as far as its beginning says."""
+    if a.dtype.kind not in "OUST" or not a.size or not isinstance(a.flat[0], (str, bytes)):
+        return False
+    try:
+        return bool(np.asarray(a.ravel()[:64]).astype(np.float64).size)
+    except (TypeError, ValueError):
+        return False
+
+
+# --- pandas and Polars
 def _of_series(s: Any, who: str) -> Array:
     kind, name = _kind(s.dtype, s), f" in {s.name!r}" if getattr(s, "name", None) is not None else ""
     if kind in ("text", "categories"):
@@ -147,8 +180,8 @@ def _of_series(s: Any, who: str) -> Array:
 
 def _column(s: Any) -> Array:
     """A column as NumPy has it; missing values, which integers and bools of pandas may have, are NaN."""
-    if isinstance(s.dtype, np.dtype):
-        return np.asarray(s.to_numpy())
+    if isinstance(s.dtype, np.dtype) or not hasattr(s, "isna"):
+        return _of_numbers(np.asarray(s.to_numpy()), "data")
     if s.isna().any():
         return np.asarray(s.to_numpy(dtype=np.float64, na_value=np.nan))
     kind = getattr(s.dtype, "kind", "f")
@@ -157,11 +190,18 @@ def _column(s: Any) -> Array:
 
 def _kind(dtype: Any, s: Any) -> str:
     name, kind = str(dtype), getattr(dtype, "kind", "O")
-    if name == "category":
+    if getattr(dtype, "is_numeric", bool)():  # Polars
+        return "numbers"
+    if name.startswith(("Categorical", "Enum")) or name == "category":
         return "categories"
-    if kind in "Mm" or name.startswith(("datetime", "period", "timedelta")):
+    if name.startswith("Duration"):
+        return "time spans"
+    name = name.lower()
+    if kind in "Mm" or name.startswith(("date", "period", "time")):
         return "dates" if kind != "m" else "time spans"
-    if kind in "biuf":
+    if kind in "biuf" or name == "boolean":
+        return "numbers"
+    if name == "object" and len(s) and _of_objects(np.asarray(s.to_numpy())) is not None:
         return "numbers"
     if name.startswith(("str", "large_string")) or (name == "object" and any(isinstance(v, str) for v in s)):
         return "text"
@@ -169,7 +209,8 @@ def _kind(dtype: Any, s: Any) -> str:
 
 
 def _of_frame(frame: Any, who: str) -> Array:
-    columns = [frame.iloc[:, k] for k in range(frame.shape[1])]
+    pandas = isinstance(frame, Frame)
+    columns = [frame.iloc[:, k] for k in range(frame.shape[1])] if pandas else frame.get_columns()
     wrong = [(name, kind) for name, s in zip(frame.columns, columns, strict=True)
              if (kind := _kind(s.dtype, s)) != "numbers"]
     if wrong:
@@ -177,11 +218,11 @@ def _of_frame(frame: Any, who: str) -> Array:
         shown = ", ".join(f"{name!r} ({kind})" for name, kind in wrong[:6])
         shown += f" and {len(wrong) - 6} more" if len(wrong) > 6 else ""
         texts = [n for n, kind in wrong if kind in ("text", "categories")]
-        dummies = f", or turn text into columns of 0 and 1: pandas.get_dummies(frame, columns={texts[:6]!r})"
-        encode = dummies if texts else ""
-        raise DataError(
-            f"{who}: expected columns of numbers; got {shown}; leave them out: "
-            f"frame.drop(columns={named[:6]!r}){encode}.")
+        drop = f"frame.drop(columns={named[:6]!r})" if pandas else f"frame.drop({named[:6]!r})"
+        dummies = f"pandas.get_dummies(frame, columns={texts[:6]!r})" if pandas else f"frame.to_dummies({texts[:6]!r})"
+        encode = f", or turn text into columns of 0 and 1: {dummies}" if texts else ""
+        raise DataError(f"{who}: expected columns of numbers; got {shown}; leave them out: {drop}{encode}; "
+                        "data.from_frame(frame, target=...) prepares such columns.")
     found = [_column(s) for s in columns]
     if not found:
         return np.zeros(frame.shape, np.float32)
@@ -192,7 +233,7 @@ def _of_frame(frame: Any, who: str) -> Array:
 
 def column_names(value: Any) -> tuple[str, ...]:
     """The names of a frame's columns; () of anything else."""
-    known = type(value) is not np.ndarray and isinstance(value, Frame)
+    known = type(value) is not np.ndarray and isinstance(value, (Frame, ByColumns))
     return tuple(map(str, value.columns)) if known else ()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from ..engine.record import Recorded, alone, infer
 from ..errors import ClnetError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.ignored import counted, scored
-from ..losses.reading import CLASSES, named, reading
+from ..losses.reading import CLASS_LOGITS, CLASSES, ROUNDED, named, reading
 from ..model.files import layers
 from .lazy import PIECE
 from .samples import Samples
@@ -171,8 +172,11 @@ def check(model: Layer, loss: Callable[..., Any], data: Samples, who: str = "",
         tried = [(o, y) for o, (_, y) in zip(check_inputs(model, data), data.trials(), strict=True)]
         outputs, labels = tried[0]
         _check_targets(loss, data, labels, outputs[0], finite)
-        for o, y in tried if len(outputs) == 1 else []:
-            _try_loss(loss, data, o, y)
+        try:
+            for o, y in tried if len(outputs) == 1 else []:
+                _try_loss(loss, data, o, y)
+        except DataError as error:
+            raise DataError(f"{error}{_begins(loss, data, outputs[0])}") from None
     except ClnetError as error:
         if not who:
             raise
@@ -200,13 +204,10 @@ def _try_loss(loss: Callable[..., Any], data: Samples, outputs: list[Spec], y: n
 
 def _check_targets(loss: Callable[..., Any], data: Samples, y: np.ndarray[Any, Any], output: Spec,
                    finite: bool) -> None:
+    if y.shape == output.shape and getattr(loss, "labels", False) and reading(loss) == CLASS_LOGITS:
+        _check_shares(loss, data)
     if not is_float(dtype_name(y.dtype)):
         return
-    if (getattr(loss, "labels", False) and reading(loss) in CLASSES and y.shape != output.shape
-            and y.ndim < len(output.shape)):
-        raise DTypeError(
-            f"{named(loss)}: expected integer labels; "
-            f"got {data.given[-1]} of shape {y.shape}; cast them: y.astype(int).")
     values = data.targets()
     if finite and (found := next(not_finite([values]), None)):
         _, at, value = found
@@ -214,6 +215,39 @@ def _check_targets(loss: Callable[..., Any], data: Samples, y: np.ndarray[Any, A
         raise DataError(
             f"{data.title}: expected finite targets; "
             f"the target of {data.place(at[0], targets=True)}{where} is {value}; leave such samples out or fill them.")
+    if (getattr(loss, "labels", False) and reading(loss) in CLASSES and y.shape != output.shape
+            and y.ndim < len(output.shape)):
+        raise DTypeError(
+            f"{named(loss)}: expected integer labels; "
+            f"got {data.given[-1]} of shape {y.shape}; cast them: y.astype(int).")
+
+
+def _check_shares(loss: Callable[..., Any], data: Samples) -> None:
+    """Targets that are probabilities of classes: of one sample they are 1 together."""
+    y = data.targets()
+    if y.size and y.min() < 0:
+        raise DataError(f"{named(loss)}: expected targets that are class numbers or probabilities; got {y.min():g}; "
+                        "numbers to predict are for MSELoss.")
+    off = np.abs(y.sum(axis=1, dtype=np.float64) - 1.0)
+    if off.size and off.max() > ROUNDED:
+        row = int(np.unravel_index(off.argmax(), off.shape)[0])
+        warnings.warn(f"{named(loss)}: expected probabilities that are 1 together for each sample; those of "
+                      f"{data.place(row, targets=True)} are {y[row].sum():g}; several classes at once are for "
+                      "BCELoss(from_logits=True).", UserWarning, stacklevel=6)
+
+
+def _begins(loss: Callable[..., Any], data: Samples, output: Spec) -> str:
+    """What to say of labels that are out of range because they do not begin at 0."""
+    y = data.targets()
+    there = np.unique(y) if y.dtype.kind in "iu" and reading(loss) in CLASSES and len(output.shape) > 1 else y[:0]
+    if there.size and there[0] == 1 and there[-1] == output.shape[1]:
+        return f" They go from 1 to {there[-1]}, where 0 is the first class: y - 1."
+    if there.tolist() == [-1, 1]:
+        return " Of -1 and 1 make 0 and 1: (y > 0).astype(int)."
+    if there.size and len(there) <= output.shape[1]:
+        return (f" They are {len(there)} different numbers; number them from 0: "
+                "names, y = np.unique(y, return_inverse=True).")
+    return ""
 
 
 def not_finite(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[int, tuple[int, ...], str]]:

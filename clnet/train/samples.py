@@ -199,11 +199,13 @@ class Dataset(Samples):
                 f"got shapes {' and '.join(str(a.shape) for a in arrays)}.")
         if not len(arrays[0]):
             raise DataError(f"{self.title}: expected at least one sample; got none.")
+        if empty := next((a.shape for a in arrays[:-1] if 0 in a.shape), None):
+            raise DataError(f"{self.title}: expected at least one feature a sample; got shape {empty}.")
         columns = tuple(column_names(a) for a in parts(self.x))
         if any(columns):
             object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "given", tuple(a.dtype.name for a in arrays))  # what messages speak of
-        *x, y = (a if isinstance(a, Rows) else single(a) for a in arrays)
+        *x, y = (a if isinstance(a, Rows) else single(a, self.title) for a in arrays)
         object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
         object.__setattr__(self, "y", y)
         if self.sample_weight is not None:
@@ -304,15 +306,24 @@ def unread(a: object, who: str) -> Any:
     return a if isinstance(a, Rows) else as_array(a, who)
 
 
-def single(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Native byte order, C order, and single precision where it is double: what a device computes with."""
+def single(a: np.ndarray[Any, Any], who: str = "data") -> np.ndarray[Any, Any]:
+    """Native byte order, C order, and single precision where it is double: what a device computes with.
+    Raises DataError for numbers that are too large for it.
+    """
     if type(a) is np.ndarray and a.dtype is SINGLE and a.flags.c_contiguous:
         return a
     wanted = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32)}.get(a.dtype.name, a.dtype.newbyteorder("="))
     wanted = np.dtype(np.float32) if wanted.kind == "f" and wanted.itemsize > 8 else wanted
     if wanted == np.int32 and a.size and not -(2**31) <= a.min() <= a.max() < 2**31:
         wanted = np.dtype(np.int64)
-    return np.ascontiguousarray(a, wanted)
+    try:
+        with np.errstate(over="raise"):
+            return np.ascontiguousarray(a, wanted)
+    except FloatingPointError:
+        most = np.abs(np.where(np.isfinite(a), a, 0))
+        at = ", ".join(map(str, np.unravel_index(most.argmax(), a.shape)))
+        raise DataError(f"{who}: expected numbers up to {np.finfo(wanted).max:.3g}, which single precision holds; got "
+                        f"{a.flat[most.argmax()]:.3g} at [{at}]; scale them: x / x.std(0).") from None
 
 
 def from_arrays(x: Any, y: Any, names: Sequence[str] = (), description: str = "", title: str = "data") -> Dataset:
