@@ -15,9 +15,10 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import errors
+from .called import CALLED
 from .collector import paused
 from .errors import UnknownNameError, UseError
-from .habits import ALIKE, ARGUMENTS, CALLED, FIELDS, UNSET
+from .habits import ALIKE, ARGUMENTS, FIELDS, UNSET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,8 @@ def ending_of_argument(word: str, known: Iterable[str]) -> str:
     known = list(known)
     if ours := next((f for f in FIELDS.get(word, ()) if f in known), None):
         return f"; did you mean {ours!r}?"
-    if word in ARGUMENTS and nearest(word, known) is None:
+    near = nearest(word, known)
+    if word in ARGUMENTS and (near is None or f"write {near}=" in ARGUMENTS[word]):
         return f"; {ARGUMENTS[word]}"
     return ending(word, known)
 
@@ -135,6 +137,14 @@ def _is_import(frame: Any) -> bool:
     return bool(dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM")
 
 
+def unpacked(frame: Any) -> int | None:
+    """How many names `a, b = x` has, where the frame stands at such a line; None where it does not."""
+    import dis
+
+    at, code = frame.f_lasti, frame.f_code.co_code
+    return code[at + 1] if dis.opname[code[at]] == "UNPACK_SEQUENCE" else None
+
+
 def of_module(module: str, name: str) -> str:
     """The sentence about a name that a module lacks."""
     own, start = public(module), f"module {module!r} has no {name!r}"
@@ -144,10 +154,12 @@ def of_module(module: str, name: str) -> str:
               for package, path in PACKAGES.items() if path != module for k in public(path)]
     if found := next((where for where, k in others if k == name), None):
         return f"{start}; it is {found}."
-    if text := next((ours for theirs, ours in CALLED.items() if _plain(theirs) == _plain(name)), None):
-        return f"{start}; {_called(module, text)}"
+    like = [k for k in CALLED if _plain(k) == _plain(name)]
+    alike = [k for k in like if k[0].isupper() == name[0].isupper()]  # conv2d is a function, Conv2D a layer
     found = next((where for where, k in others if _plain(k) == _plain(name)), None)
-    return f"{start}; it is {found}." if found else start + ending(name, own)
+    if not alike and found:
+        return f"{start}; it is {found}."
+    return f"{start}; {_called(module, CALLED[(alike or like)[0]])}" if like else start + ending(name, own)
 
 
 def _called(module: str, text: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import ClnetError, ConfigError
 from ..names import ending_of_argument
 from .declared import argument, extra
+from .families import family_of
 
 if TYPE_CHECKING:
     import pydantic
@@ -47,10 +48,26 @@ def check_call(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None
         raise ConfigError(
             f"{cls.__name__}: expected at most {len(places)} arguments by position "
             f"({', '.join(map(argument, places))}); got {len(args)}.")
-    given = {**dict(zip(map(argument, places), args, strict=False)), **named}
+    given = dict(zip(map(argument, places), args, strict=False))
+    first = type(args[0]) if args else cls
+    if family_of(first) is not family_of(cls) and "lr" in getattr(first, "_attributes", ()):  # as PyTorch's schedules
+        raise ConfigError(f"{cls.__name__}: expected {argument(places[0])} first; got {args[0]!r}; an optimizer takes "
+                          f"the schedule: {type(args[0]).__name__}(lr={cls.__name__}(lr={args[0].lr!r}, ...)).")
+    if twice := next((n for n in given if n in named), None):
+        raise ConfigError(f"{cls.__name__}: expected {twice} once; got {reprlib.repr(given[twice])} by position and "
+                          f"{reprlib.repr(named[twice])} by name{_by_name(cls, args, named)}.")
+    given |= named
     for f in fields:
         if extra(f).get("required") and given.get(argument(f)) is None:
             raise missing(cls, f, _rewritten(cls, places, args, named))
+
+
+def _by_name(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """How the sentence about an argument that is given twice ends: what was meant by the one that came first."""
+    rest = "".join(f", {k}={v!r}" for k, v in named.items())
+    if len(args) == 1 and "lr" in {argument(f) for f in dataclasses.fields(cls)} - {*named}:  # type: ignore[arg-type]
+        return f"; the rate goes by name: {cls.__name__}(lr={args[0]!r}{rest})"
+    return "; leave one out"
 
 
 def placed(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -101,8 +118,11 @@ def sentence(cls: type, error: pydantic.ValidationError) -> str:
     name = places[start] if isinstance(start, int) and start < len(places) else str(start)
     name += "".join(f"[{p}]" for p in e["loc"][1:] if isinstance(p, int))
     text = e["msg"].replace("Input should be", "must be")
+    named = [argument(f) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    other = f"; or name it: {cls.__name__}({named[1]}=...)." if start == 0 and len(named) > 1 else ""
+    way = _instead(name, e)
     call = f"{cls.__name__}({name}={reprlib.repr(e.get('input'))})"
-    return f"{call}: {name} {text[0].lower()}{text[1:]}{_instead(name, e)}"
+    return f"{call}: {name} {text[0].lower()}{text[1:]}{way.removesuffix('.') + other if other else way}"
 
 
 def _instead(name: str, e: Mapping[str, Any]) -> str:

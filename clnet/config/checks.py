@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from ..errors import ConfigError
 from .bounded import HOLDS, After, Before, Within
-from .calls import sentence
+from .calls import frozen, sentence
 from .declared import Declared, argument, by_place, default_of, is_declared
 
 if TYPE_CHECKING:
@@ -187,6 +187,11 @@ class Checks:
             found[f.name] = accept
         return found
 
+    def kept(self, name: str, value: Any) -> Any:
+        """A value as fields keep it: of an array, where the field is a tuple, the tuple of its numbers."""
+        listed = getattr(value, "tolist", None)
+        return frozen(listed() if listed is not None and _has_tuple(self.types[name]) else value)
+
     def constructed(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all fields of a call of the constructor. Raises ConfigError."""
         given = {**dict(zip(self.places, args, strict=False)), **{self.attributes[k]: v for k, v in named.items()}}
@@ -234,6 +239,10 @@ class Checks:
     def info(self, name: str) -> FieldInfo:
         """What pydantic knows of a field."""
         return self.exact.__pydantic_fields__[name]  # type: ignore[attr-defined,no-any-return]
+
+
+def _has_tuple(typed: Any) -> bool:
+    return get_origin(typed) is tuple or any(map(_has_tuple, get_args(typed)))
 
 
 def _default(f: dataclasses.Field[Any]) -> Any:

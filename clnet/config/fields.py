@@ -17,7 +17,7 @@ from ..core.state import changed
 from ..errors import ClnetError, ConfigError
 from ..names import ending
 from ..names import guide as _guide
-from .calls import check_call, frozen, missing, placed
+from .calls import check_call, missing, placed
 from .checks import Checks
 from .declared import Declared, Signature, argument, default_of, extra
 from .described import Described
@@ -85,8 +85,9 @@ class Configured:
         try:
             fields = placed(cls, fields, named)
             check_call(cls, fields, named)
-            vars(self).update(self._checks.constructed(tuple(map(frozen, fields)),
-                                                       {k: frozen(v) for k, v in named.items()}))
+            kept, attributes = self._checks.kept, self._attributes
+            vars(self).update(self._checks.constructed(tuple(map(kept, self._checks.places, fields)),
+                                                       {k: kept(attributes[k], v) for k, v in named.items()}))
             self.__post_init__()
         except ClnetError:
             raise
@@ -142,7 +143,8 @@ class Configured:
         ConfigError where the old one is already built in.
         """
         who, trial = type(self).__name__, copy.copy(self)
-        value = self._checks.assigned({f: getattr(self, f) for f in self._attributes.values()}, name, frozen(value))
+        value = self._checks.assigned({f: getattr(self, f) for f in self._attributes.values()}, name,
+                                      self._checks.kept(name, value))
         vars(trial).pop("_checked")
         setattr(trial, name, value)
         trial.check_fields()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ..errors import UseError
-from ..names import lacking
+from ..names import lacking, unpacked
 from .op import OPS
 from .running import current, flush
 from .spec import Spec
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from ..engine.device.devices import Device
     from ..engine.protocol import Engine
     from .tensor import Tensor, TensorLike
+
+
+class Count(int):
+    """How many elements there are. PyTorch calls it, and means the shape."""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise UseError("size: expected x.size, how many elements there are; got a call; write x.shape, or x.shape[0].")
 
 
 class Operators:
@@ -47,7 +55,8 @@ class Operators:
     @property
     def size(self) -> int:
         """How many elements there are."""
-        return self.spec.size
+        n = self.spec.size
+        return Count(n) if type(n) is int else n
 
     @property
     def ndim(self) -> int:
@@ -121,7 +130,15 @@ class Operators:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
+        n, wanted = len(self), unpacked(sys._getframe(1))
+        if wanted not in (None, n):
+            raise UseError(
+                f"unpacking: expected {n} names for a tensor of shape {self.shape}, one a row; got {wanted}; an op or "
+                "a layer gives one tensor where PyTorch's gives several: argmax(x, axis), argsort(x, axis) say where; "
+                "LSTM(..., return_state=True) gives states.")
+        return (self[i] for i in range(n))
+
+    def __round__(self, digits: int | None = None) -> Any: return round(self._one("round"), digits)
 
     def __bool__(self) -> bool:
         return bool(self._one("bool", "; say what is meant: clnet.ops.max(x) for any, clnet.ops.min(x) for all"))

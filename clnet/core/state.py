@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import show
-from ..errors import ShapeError
+from ..errors import ShapeError, UseError
 from .op import OPS
 from .operators import Operators
 from .recording import local
@@ -64,6 +64,9 @@ class Variable(Operators):
 
     def __init__(self, value: Any, name: str = "", role: str = "state", trainable: bool = False,
                  dtype: Any = None) -> None:
+        if not isinstance(name, str) or not isinstance(role, str):
+            raise UseError(f"{type(self).__name__}: expected the value, then a name; got {value!r} and {name!r}; of a "
+                           "shape make the array: Parameter(np.zeros((2, 3))).")
         self._tensor = tensor(value, dtype, name)
         self.name, self.role, self.trainable = name, role, trainable
         self.path = name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
+from ..names import told
 from .arguments import array as numbers
 from .arguments import number
 from .autocast import common, narrowed
@@ -65,6 +66,7 @@ class Tensor(Operators):
         return shown(self, "tensor(", self.spec, [f"name={self.name!r}"] if self.name else [])
 
 
+@told
 def tensor(value: TensorLike, dtype: Any = None, name: str = "") -> Tensor:
     """A leaf from anything NumPy understands. Python floats become float32;
     arrays keep their dtype unless one is given.

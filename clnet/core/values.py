@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..called import CALLED
 from ..habits import TENSOR
 from ..names import PACKAGES, public
 from .recording import recording
@@ -30,6 +31,8 @@ def meant(name: str) -> str | None:
         return TENSOR[name]
     if name in public(PACKAGES["ops"]):
         return f"write clnet.ops.{name}(x)."
+    if CALLED.get(name, "").startswith("ops."):
+        return f"write clnet.{CALLED[name]}."
     return f"{_CHANGE}." if name.endswith("_") else None
 
 

@@ -17,27 +17,19 @@ import numpy as np
 
 from .. import init
 from ..config.fields import Configured
-from ..core.arrays import Array, as_array
+from ..core.arrays import Array
 from ..core.autodiff import gradients
 from ..core.op import OPS
-from ..core.spec import DTYPES, is_float
+from ..core.spec import is_float
 from ..core.state import Generator, Parameter, Parameters, Variable, Variables
-from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, tensor
+from ..core.tensor import Operators, Tensor, TensorLike
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
-from ..habits import LAYER
-from ..names import lacking
+from ..habits import LAYER, MODEL
+from ..names import ending_of_argument, lacking
+from .inputs import Symbolic, read, spread
 from .slips import fits, misread, paired, turned, way_out
 
 LARGEST = 1 << 30  # elements of one parameter: 4 GiB in float32
-
-
-class Symbolic:
-    """A value of a model that is being written down, not computed: a layer called with one notes
-    the call (see clnet.model).
-    """
-
-    def wire(self, layer: Layer, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        raise NotImplementedError
 
 
 class New:
@@ -120,7 +112,9 @@ class Layer(Configured):
         def __getattr__(self, name: str) -> Any:
             waits = ("parameters are made when the sizes are known: call it once, or model.build(shape)."
                      if vars(self).get("built") is False else "")
-            raise lacking(self, name, {**LAYER, "bias": waits}.get, waits)
+            if "build" in vars(type(self)) and "setup" not in vars(type(self)):
+                waits = "write setup(self, new) in place of build, and make parameters with new."
+            raise lacking(self, name, {**LAYER, **MODEL, "bias": waits}.get, waits)
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles have: all but the last call, and the device that it was told to use."""
@@ -131,9 +125,10 @@ class Layer(Configured):
         """Creates parameters (attributes made with `new`) once all sizes are known."""
 
     def forward(self, *inputs: Any) -> Any:
+        theirs = next((n for n in ("call", "__call__") if n in vars(type(self))), "")
         raise ConfigError(
             f"{type(self).__name__}: expected a method forward(self, x) with the formula of the layer; got a class "
-            "without; write it with clnet.ops.")
+            f"without; {f'call it so in place of {theirs}' if theirs else 'write it with clnet.ops'}.")
 
     # --- building
     def _unbound(self) -> list[str]:
@@ -189,11 +184,11 @@ class Layer(Configured):
     # --- the trio
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """forward(*inputs, **named), shapes checked, sizes bound, and remembered for `backward`."""
-        for x in inputs:
+        for x in (inputs := spread(inputs, self.merges)):
             if isinstance(x, Symbolic):
                 return x.wire(self, inputs, named)
-        inputs = self._numbers(tuple(_input(x, type(self).__name__) for x in inputs))
-        named = {k: _input(v, type(self).__name__) for k, v in named.items()}
+        inputs = self._numbers(tuple(read(x, type(self).__name__) for x in inputs))
+        named = {k: read(v, type(self).__name__) for k, v in named.items()}
         if inputs and inputs[0] is None:
             raise DataError(f"{type(self).__name__}: expected an array; got None; pass the samples.")
         shapes = [x.shape for x in inputs if isinstance(x, Operators)]
@@ -246,9 +241,11 @@ class Layer(Configured):
         try:
             taken.bind(*inputs, **named)
         except TypeError as error:
+            unknown = next((n for n in named if n not in taken.parameters), None)
+            why = f": {error}." if unknown is None else ending_of_argument(unknown, taken.parameters)
             raise ShapeError(
                 f"{type(self).__name__}: expected inputs ({', '.join(map(str, taken.parameters))}); got "
-                f"{len(inputs)}{' and ' + ', '.join(named) if named else ''}: {error}.") from None
+                f"{len(inputs)}{' and ' + ', '.join(named) if named else ''}{why}") from None
 
     def _numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The inputs, integers and bools of the signature's as float32 unless the layer, or one inside,
@@ -357,21 +354,6 @@ def _paired(output: Tensor | Sequence[Tensor],
         return output[0], g
     first, *more = ((y * c).sum() for y, c in zip(output, g, strict=True))
     return sum(more, first), None
-
-
-def _input(x: object, who: str) -> Any:
-    """Arrays and frames enter as float32 where they are float64: a network computes in single precision unless told
-    otherwise. Raises DataError.
-    """
-    if isinstance(x, Operators):
-        return as_tensor(x)
-    if isinstance(x, np.ndarray) and x.dtype.name in DTYPES:
-        return tensor(x, "float32" if x.dtype == np.float64 else None)
-    foreign = any(getattr(x, name, None) is not None for name in ("__array__", "toarray"))
-    if foreign or isinstance(x, (list, tuple, float, int, str, dict)):
-        array = as_array(x, who)
-        return tensor(array, "float32" if array.dtype == np.float64 else None)
-    return x
 
 
 class _Tape(threading.local):

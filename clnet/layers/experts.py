@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..errors import ConfigError
 from ..ops.activations import activation
 from ..ops.index import _gather
-from ..ops.normalize import softmax
+from ..ops.normalization import softmax
 from .base import Layer, New
 from .dense import Dense
 from .fields import Act, Child

@@ -10,7 +10,7 @@ from ..core.spec import INTS
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..ops.attention import attention, attention_scores, causal_mask
-from ..ops.normalize import softmax
+from ..ops.normalization import softmax
 from ..ops.packed import packed_attention
 from ..ops.steps import Steps, packed, padded
 from .utility import Dropout

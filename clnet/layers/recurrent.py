@@ -128,6 +128,8 @@ class _Recurrent(Layer):
         parts = len(zero) if isinstance(zero, tuple) else 1
         if not states:
             return [zero] * self.num_layers
+        if parts > 1 and len(states) == 1 and states[0].shape == (parts, *want):  # PyTorch's pair: lstm(x, (h, c))
+            states = tuple(F.unbind(states[0]))
         if len(states) != parts or any(s.shape != want for s in states):
             raise ShapeError(
                 f"{type(self).__name__}: expected {parts} initial states of shape {want}; got "

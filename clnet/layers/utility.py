@@ -16,7 +16,7 @@ from ..errors import ConfigError, ShapeError
 from ..ops.activations import activation
 from ..ops.custom import custom_gradient
 from ..ops.draws import bernoulli, normal
-from ..ops.normalize import log_softmax, softmax
+from ..ops.normalization import log_softmax, softmax
 from .base import Layer
 from .fields import Act
 

@@ -40,6 +40,7 @@ class Accuracy(_Share):
     """The share of labels that were decided for"""
 
     key = "accuracy"
+    aliases = ("acc", "categorical_accuracy", "sparse_categorical_accuracy")
     wants = "scores of classes on axis 1, and labels"
 
     def fits(self, kind: Kind) -> bool:

@@ -226,7 +226,8 @@ class Symbol(Symbolic):
         if not all(isinstance(i, Symbol) for i in inputs):
             raise ConfigError(
                 f"{type(layer).__name__}: expected values of the model being wired; "
-                f"got {[i for i in inputs if not isinstance(i, Symbol)]!r}.")
+                f"got {[i for i in inputs if not isinstance(i, Symbol)]!r}; "
+                "with numbers and arrays write Lambda(lambda x: 2 * x)(x).")
         specs: list[Spec | None] = [None]
         if all(i.spec is not None for i in inputs):
             found = infer(layer, [Spec((TRIAL, *i.spec.shape), i.spec.dtype) for i in inputs])

@@ -65,7 +65,7 @@ from .joining import chunk, concat, split, stack, unbind
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import linear, matmul
 from .moments import all, any, count_nonzero, log_variance, norm, std
-from .normalize import (
+from .normalization import (
     batch_norm,
     batch_norm_train,
     group_norm,

@@ -18,7 +18,7 @@ from ..core.op import pointwise
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..names import ending
-from .normalize import log_softmax, softmax
+from .normalization import log_softmax, softmax
 from .pointwise import bit_and, clip, exp, expm1, reciprocal, relu, rsqrt, sigmoid, softplus, square, tanh, where
 from .reduce import sum
 from .special import special

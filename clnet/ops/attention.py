@@ -24,7 +24,7 @@ from ..errors import ShapeError
 from ..kernels.choosers import ATTENTION, ATTENTION_GRADIENT
 from .joining import concat
 from .matmul import matmul
-from .normalize import _softmax, masked
+from .normalization import _softmax, masked
 from .pointwise import arange, bit_and, cast, equal, exp, isfinite, log, minimum, where
 from .reduce import detach, peak, sum
 from .view import expand, permute, reshape, transpose

@@ -18,7 +18,7 @@ from ..core.spec import is_float
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import DataError, DTypeError, ShapeError
 from ..kernels.choosers import row_kernel
-from .normalize import log_softmax, softmax
+from .normalization import log_softmax, softmax
 from .pointwise import bit_and, cast, equal, where
 from .pointwise import sigmoid as _sigmoid
 from .reduce import mean, sum

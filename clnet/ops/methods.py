@@ -21,7 +21,7 @@ from . import (
     index,
     joining,
     moments,
-    normalize,
+    normalization,
     pointwise,
     reduce,
     special_functions,
@@ -81,7 +81,7 @@ NAMED: dict[ModuleType, str] = {
     cumulative: "cummax cumprod cumsum logcumsumexp",
     arranging: """diag diagonal expand_as flatten index_select masked_fill moveaxis narrow outer repeat roll rot90
                   squeeze swapaxes tile tril triu unsqueeze""",
-    normalize: "log_softmax softmax",
+    normalization: "log_softmax softmax",
     view: "expand flip permute reshape",
 }
 METHODS: dict[str, Any] = RENAMED | {n: getattr(module, n) for module, names in NAMED.items() for n in names.split()}

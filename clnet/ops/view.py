@@ -199,10 +199,16 @@ def transpose(x: TensorLike, a: int = -2, b: int = -1) -> Tensor:
 
 
 def expand(x: TensorLike, *shape: Sizes) -> Tensor:
-    """y = x repeated to `shape` by NumPy's broadcasting. Raises ShapeError where x does not broadcast to it."""
+    """y = x repeated to `shape` by NumPy's broadcasting; −1 leaves an axis of x as it is.
+    Raises ShapeError where x does not broadcast to it.
+    """
     x, dims = as_tensor(x), arguments.spelled("expand", "shape", shape)
+    given = dims
+    if -1 in dims:
+        known = (-2,) * (len(dims) - x.ndim) + x.shape  # an axis that x does not have has no size to keep
+        dims = tuple(m if n == -1 else n for n, m in zip(dims, known, strict=False))
     if any(n < 0 for n in dims) or broadcast_shapes("expand", x.shape, dims) != dims:
-        raise ShapeError(f"expand: expected a shape that {x.shape} broadcasts to; got {dims}.")
+        raise ShapeError(f"expand: expected a shape that {x.shape} broadcasts to; got {given}.")
     return x if dims == x.shape else _expand(x, shape=dims)
 
 

@@ -5,7 +5,7 @@ that change from step to step.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ..core.spec import np_dtype
 from ..core.state import Arena, Parameter, Variable
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
+from ..habits import OPTIMIZER
+from ..names import lacking
 from .groups import Group, Section, named, set_free
 from .schedules import Schedule
 
@@ -99,6 +101,11 @@ class Optimizer(Configured):
         self._numbers = [-1]  # of the groups that have parameters; -1: those in none
         # Which of these, every how many steps they move, and the step behind which they began: a rate each.
         self._beats = [(0, 1, 0)]
+
+    if not TYPE_CHECKING:  # else every attribute would count as there
+
+        def __getattr__(self, name: str) -> Any:
+            raise lacking(self, name, OPTIMIZER.get)
 
     def fixed(self, name: str) -> bool:
         """Once it has parameters, its state and its formula stay;

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..config.fields import Configured, choice, field, positive
 from ..errors import ConfigError
+from ..habits import SCHEDULE
 from ..names import guide as _guide
+from ..names import lacking
 
 
 class Schedule(Configured):
@@ -26,6 +29,11 @@ class Schedule(Configured):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.reset()
+
+    if not TYPE_CHECKING:  # else every attribute would count as there
+
+        def __getattr__(self, name: str) -> Any:
+            raise lacking(self, name, SCHEDULE.get)
 
     # --- what a schedule states
     def at(self, t: int) -> float:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..called import CALLED
 from ..errors import ConfigError, DataError
-from ..habits import CALLED, FIT
+from ..habits import AS_IT_IS, FIT
 from ..losses.base import Loss
 from ..names import ending, nearest
 from ..optimizers.base import Optimizer
@@ -27,7 +28,8 @@ def loss_of(value: object) -> Callable[..., Any]:
     made = _made(value, Loss, "loss")
     if not callable(made):
         raise ConfigError(
-            f"Trainer(loss=...): expected a loss, its name or a function (output, target) -> scalar; got {made!r}.")
+            "Trainer(loss=...): expected a loss, its name or a function (output, target) -> scalar; got "
+            f"{_slipped(made)}")
     return made
 
 
@@ -38,6 +40,16 @@ def optimizer_of(value: object) -> Optimizer:
         raise ConfigError(
             f"Trainer(optimizer=...): expected an optimizer, as Adam(lr=1e-3), or its name; got {made!r}.")
     return made
+
+
+def _slipped(made: object) -> str:
+    """How the sentence about what is no loss ends."""
+    if isinstance(made, Optimizer):
+        return f"{made!r}; the loss comes second, the optimizer third: Trainer(model, loss, optimizer)."
+    if isinstance(made, (list, tuple, dict)):
+        return (f"{made!r}; of several outputs write one function: lambda out, y: CrossEntropyLoss()(out[0], "
+                'y[:, 0].astype("int32")) + MSELoss()(out[1], y[:, 1:]), with the targets as columns of one array.')
+    return f"{made!r}."
 
 
 def _made(value: object, kind: type[Any], what: str) -> Any:
@@ -126,10 +138,12 @@ def pieces_of(accumulate: object, data: Samples, optimizer: Optimizer) -> int:
 def options(method: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a method by their names, other libraries' names for the same ones too. Raises ConfigError."""
     signature, who = inspect.signature(method), method.__name__.strip("_")
-    known = [n for n in signature.parameters if n not in ("self", "data")]
+    known = [n for n in signature.parameters if n not in ("self", "trainer", "data")]
     found: dict[str, Any] = {}
     for name, value in named.items():
         ours = FIT.get(name, "")
+        if ours and name not in known and (value is None or AS_IT_IS.get(name) == value):
+            continue
         if name not in known and not ours.startswith("="):
             unknown = f"{who}: expected arguments data, y, {', '.join(known)}; got {name!r}{ending(name, known)}"
             raise ConfigError(f"{who}({name}=...): {ours}" if ours else unknown)

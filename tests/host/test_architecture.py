@@ -30,7 +30,7 @@ KERNELS = sorted((ROOT / "cl_kernels").rglob("*.cl"))
 # Floors, the lowest first; a floor may have rooms. A module imports from its own room and from floors below, inside
 # functions too; of several names that fit a module the longest counts. `clnet` is what `import clnet` runs.
 FLOORS: list[list[list[str]]] = [
-    [["habits"], ["show"], ["picture"], ["documented"], ["collector"]],
+    [["habits", "called"], ["show"], ["picture"], ["documented"], ["collector"]],
     [["tracebacks"], ["curves"]],
     [["errors"]],
     [["names"]],
@@ -48,7 +48,7 @@ FLOORS: list[list[list[str]]] = [
     [["model"]],
     [["models"], ["augment"]],
     [["train"]],
-    [["interpret"]],
+    [["interpret"], ["data"]],
     [["workbench"], ["sklearn"]],
     [["options"]],
     [["commands"]],

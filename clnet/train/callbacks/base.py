@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
+from ...names import told
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -29,6 +30,11 @@ class Callback:
     """
 
     display = False
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = told(cls.__init__, method=cls.__name__)  # type: ignore[method-assign]
 
     def on_prepare(self, trainer: Trainer) -> None: ...
     def on_train_begin(self, trainer: Trainer) -> None: ...

@@ -14,7 +14,7 @@ from clnet.core.tensor import Tensor, realize, tensor
 from clnet.engine.explain import explain
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import DataError
-from clnet.ops import activations, losses, normalize
+from clnet.ops import activations, losses, normalization
 
 ORACLE = NumpyEngine()
 rng = np.random.default_rng(7)
@@ -89,67 +89,68 @@ def test_activations_far_out(engine: Any, name: str) -> None:
 def test_softmax_is_pytorchs(engine: Any, shape: tuple[int, ...]) -> None:
     slow_compiler(engine, shape != (2, 3, 33))
     torch = pytest.importorskip("torch", reason="the oracle is PyTorch")
-    against_torch(lambda x: normalize.softmax(x, temperature=0.5), lambda x: torch.softmax(x / 0.5, -1), normal(*shape))
-    against_torch(normalize.log_softmax, lambda x: torch.log_softmax(x, -1), normal(*shape))
-    against_torch(lambda x: normalize.softmax(x, axis=0), lambda x: torch.softmax(x, 0), normal(*shape))
+    against_torch(lambda x: normalization.softmax(x, temperature=0.5), lambda x: torch.softmax(x / 0.5, -1),
+                  normal(*shape))
+    against_torch(normalization.log_softmax, lambda x: torch.log_softmax(x, -1), normal(*shape))
+    against_torch(lambda x: normalization.softmax(x, axis=0), lambda x: torch.softmax(x, 0), normal(*shape))
 
 
 def test_softmax_of_hard_rows(engine: Any) -> None:
     inf = math.inf
     rows = np.array([[1e4, -1e4, 0], [-1e4, -1e4, -1e4], [-inf, 0, -inf], [-inf] * 3, [2, 2, 2], [np.nan, 0, 1]],
                     np.float32)
-    y = normalize.softmax(tensor(rows)).numpy()
+    y = normalization.softmax(tensor(rows)).numpy()
     near(y[:5], [[1, 0, 0], [1 / 3] * 3, [0, 1, 0], [0, 0, 0], [1 / 3] * 3])
     assert np.isnan(y[5]).all()
-    z = normalize.log_softmax(tensor(rows)).numpy()
+    z = normalization.log_softmax(tensor(rows)).numpy()
     near(z[:5], [[0, -2e4, -1e4], [-math.log(3)] * 3, [-inf, 0, -inf], [-inf] * 3, [-math.log(3)] * 3])
 
 
 def test_masked_softmax(engine: Any) -> None:
     x, mask = tensor(normal(4, 20).astype(np.float32)), rng.random((4, 20)) > 0.4
     mask[2] = False
-    y = normalize.softmax(x, mask=tensor(mask))
+    y = normalization.softmax(x, mask=tensor(mask))
     near(y.numpy(), y.numpy(ORACLE))
     assert (y.numpy()[~mask] == 0).all() and (y.numpy()[2] == 0).all()
     (g,) = gradients(F.sum(y * y), [x])
     near(g.numpy(), g.numpy(ORACLE))
     assert (g.numpy()[~mask] == 0).all()
     added = np.where(mask, 0, -np.inf).astype(np.float32)
-    near(normalize.softmax(x, mask=tensor(added)).numpy(), y.numpy())
+    near(normalization.softmax(x, mask=tensor(added)).numpy(), y.numpy())
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (2, 3, 40), (65, 130), (4, 1)], ids=str)
 def test_layer_and_rms_norm_are_pytorchs(engine: Any, shape: tuple[int, ...]) -> None:
     slow_compiler(engine, shape != (5, 7))
     f, n = torch_functional(), shape[-1:]
-    against_torch(normalize.layer_norm, lambda x, w, b: f.layer_norm(x, n, w, b), normal(*shape), normal(*n),
+    against_torch(normalization.layer_norm, lambda x, w, b: f.layer_norm(x, n, w, b), normal(*shape), normal(*n),
                   normal(*n))
-    against_torch(lambda x: normalize.layer_norm(x), lambda x: f.layer_norm(x, n), normal(*shape))
-    against_torch(lambda x, w: normalize.rms_norm(x, w, eps=1e-3), lambda x, w: f.rms_norm(x, n, w, 1e-3),
+    against_torch(lambda x: normalization.layer_norm(x), lambda x: f.layer_norm(x, n), normal(*shape))
+    against_torch(lambda x, w: normalization.rms_norm(x, w, eps=1e-3), lambda x, w: f.rms_norm(x, n, w, 1e-3),
                   normal(*shape), normal(*n))
 
 
 def test_normalisation_of_several_axes(engine: Any) -> None:
     f = torch_functional()
-    against_torch(normalize.layer_norm, lambda x, w, b: f.layer_norm(x, (3, 8), w, b), normal(4, 3, 8), normal(3, 8),
-                  normal(3, 8))
-    against_torch(lambda x, w, b: normalize.group_norm(x, 3, w, b), lambda x, w, b: f.group_norm(x, 3, w, b),
+    against_torch(normalization.layer_norm, lambda x, w, b: f.layer_norm(x, (3, 8), w, b), normal(4, 3, 8),
+                  normal(3, 8), normal(3, 8))
+    against_torch(lambda x, w, b: normalization.group_norm(x, 3, w, b), lambda x, w, b: f.group_norm(x, 3, w, b),
                   normal(2, 6, 5, 4), normal(6), normal(6))
-    against_torch(normalize.instance_norm, lambda x, w, b: f.instance_norm(x, weight=w, bias=b), normal(2, 3, 5, 4),
+    against_torch(normalization.instance_norm, lambda x, w, b: f.instance_norm(x, weight=w, bias=b), normal(2, 3, 5, 4),
                   normal(3), normal(3))
 
 
 def test_batch_norm_is_pytorchs(engine: Any) -> None:
     torch, f = pytest.importorskip("torch", reason="the oracle is PyTorch"), torch_functional()
     x, w, b = normal(6, 3, 5, 4), normal(3), normal(3)
-    against_torch(lambda x, w, b: normalize.batch_norm_train(x, w, b)[0],
+    against_torch(lambda x, w, b: normalization.batch_norm_train(x, w, b)[0],
                   lambda x, w, b: f.batch_norm(x, None, None, w, b, training=True), x, w, b)
     m, v = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     f.batch_norm(torch.tensor(x), m, v, training=True, momentum=1.0)
-    _, mean, var = normalize.batch_norm_train(x.astype(np.float32))
+    _, mean, var = normalization.batch_norm_train(x.astype(np.float32))
     near(mean.numpy(), m.numpy())
     near(var.numpy(), v.numpy())
-    against_torch(lambda x, w, b: normalize.batch_norm(x, w, b, tensor(m.numpy().astype("f4")),
+    against_torch(lambda x, w, b: normalization.batch_norm(x, w, b, tensor(m.numpy().astype("f4")),
                                                        tensor(v.numpy().astype("f4"))),
                   lambda x, w, b: f.batch_norm(x, m, v, w, b), x, w, b)
 
@@ -203,17 +204,18 @@ def test_one_launch_each(engine: Any) -> None:
     if not engine.compiles:
         pytest.skip("the NumPy engine has no launches")
     x, w = tensor(normal(64, 48).astype("f4")), tensor(normal(48).astype("f4"))
-    y = F.relu(normalize.layer_norm(x, w, w) + x)
+    y = F.relu(normalization.layer_norm(x, w, w) + x)
     assert len(explain(y).launches) == 1
-    assert len(explain(normalize.softmax(x)).launches) == 1
-    assert len(explain(gradients(normalize.softmax(x), [x], x)[0]).launches) == 2
+    assert len(explain(normalization.softmax(x)).launches) == 1
+    assert len(explain(gradients(normalization.softmax(x), [x], x)[0]).launches) == 2
     loss = F.mean(losses.cross_entropy(x, rng.integers(0, 48, 64)))
     assert len(explain(loss, *gradients(loss, [x])).launches) == 2
 
 
 def test_empty_batch(engine: Any) -> None:
     x = tensor(np.zeros((0, 5), np.float32))
-    for y in (normalize.softmax(x), normalize.log_softmax(x), normalize.layer_norm(x), normalize.rms_norm(x)):
+    for y in (normalization.softmax(x), normalization.log_softmax(x), normalization.layer_norm(x),
+              normalization.rms_norm(x)):
         assert y.numpy().shape == (0, 5)
         assert gradients(F.sum(y), [x])[0].numpy().shape == (0, 5)
     assert losses.cross_entropy(x, np.zeros(0, np.int32)).numpy().shape == (0,)
@@ -226,7 +228,8 @@ def test_second_derivative(engine: Any) -> None:
         (g,) = gradients(F.sum(y * w), [x])
         return gradients(F.sum(g * g), [x])[0]
 
-    for y in (normalize.softmax(x), normalize.log_softmax(x), normalize.layer_norm(x, w, w), normalize.rms_norm(x, w)):
+    for y in (normalization.softmax(x), normalization.log_softmax(x), normalization.layer_norm(x, w, w),
+              normalization.rms_norm(x, w)):
         near(twice(y).numpy(), twice(y).numpy(ORACLE), 1e-4)
 
 

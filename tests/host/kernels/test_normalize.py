@@ -10,7 +10,7 @@ import pytest
 from clnet import ops as F
 from clnet.core.tensor import tensor
 from clnet.errors import ConfigError, ShapeError
-from clnet.ops import activations, losses, normalize
+from clnet.ops import activations, losses, normalization
 
 rng = np.random.default_rng(7)
 
@@ -29,12 +29,12 @@ def test_activation_names() -> None:
 def test_what_is_refused() -> None:
     x = tensor(normal(2, 6, 3).astype("f4"))
     with pytest.raises(ConfigError, match="temperature > 0"):
-        normalize.softmax(x, temperature=0)
+        normalization.softmax(x, temperature=0)
     with pytest.raises(ShapeError, match="last axes are"):
-        normalize.layer_norm(x, np.ones(4, "f4"))
+        normalization.layer_norm(x, np.ones(4, "f4"))
     with pytest.raises(ShapeError, match="multiple of num_groups"):
-        normalize.group_norm(x, 4)
+        normalization.group_norm(x, 4)
     with pytest.raises(ShapeError, match="at least 2 values"):
-        normalize.batch_norm_train(np.ones((1, 3), "f4"))
+        normalization.batch_norm_train(np.ones((1, 3), "f4"))
     with pytest.raises(ShapeError, match="classes go on the last axis"):
         losses.cross_entropy(x, np.zeros((2, 3), np.int32))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import habits, names, ops
+from clnet import called, habits, names, ops
 from clnet import ops as F
 from clnet.config import Configured
 from clnet.errors import UnknownNameError, UseError
@@ -87,9 +87,9 @@ def resolved(text: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize("theirs", habits.CALLED)
+@pytest.mark.parametrize("theirs", called.CALLED)
 def test_what_a_name_is_called_here_exists(theirs: str) -> None:
-    text = habits.CALLED[theirs]
+    text = called.CALLED[theirs]
     if names._called("", text) == text:
         assert text.endswith(".")
         return
@@ -104,14 +104,16 @@ def test_what_a_name_is_called_here_exists(theirs: str) -> None:
 def test_arguments_of_others_are_called_as_some_class_or_op_has_it() -> None:
     fields = {f for family in Configured.families for c in family.registry.values() for f in c._attributes}
     fields |= {a for f in vars(ops).values() if inspect.isfunction(f) for a in inspect.signature(f).parameters}
-    fields |= set(inspect.signature(clnet.Trainer).parameters)
+    callbacks = (c for c in vars(clnet.train).values() if inspect.isclass(c) and issubclass(c, clnet.train.Callback))
+    for made in (clnet.Trainer, *callbacks):
+        fields |= set(inspect.signature(made).parameters)
     assert habits.FIELDS
     assert {theirs: ours for theirs, ours in habits.FIELDS.items() if not set(ours) <= fields} == {}
 
 
 def test_no_table_has_a_name_that_is_ours() -> None:
     assert [n for n in habits.LAYER if hasattr(clnet.Sequential(Dense(out_features=1)), n)] == []
-    assert [n for n in habits.CALLED if n in names.public("clnet.layers")] == []
+    assert [n for n in called.CALLED if n in names.public("clnet.layers")] == []
 
 
 def test_errors_survive_copies_and_probes_are_quiet() -> None:

@@ -22,6 +22,7 @@ from .pointwise import equal, exp, isfinite, log, maximum, minimum, rsqrt, where
 from .reduce import detach, mean, peak, sum, var
 from .view import reshape
 
+FAMILY = "normalize"  # not the name of the module: PyTorch has a function `normalize`
 SHAPES = ((5, 7), (3, 1), (1, 40), (2, 3, 33), (4, 130), (6, 24))
 
 

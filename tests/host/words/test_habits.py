@@ -1,0 +1,134 @@
+"""Programs as people write them who come from PyTorch and Keras: what they mean is done, or they are told what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import layers, losses, optimizers
+from clnet import ops as F
+from clnet.errors import ConfigError, ShapeError, UseError
+from clnet.layers import LSTM, Concatenate, Dense, Layer
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+class Called(Layer):
+    def call(self, x: Any) -> Any:
+        return x
+
+
+class Built(Layer):
+    def build(self, shape: Any) -> None: ...
+
+    def forward(self, x: Any) -> Any:
+        return x @ self.w
+
+
+def two_of(x: Any) -> Any:
+    a, b = x
+    return a, b
+
+
+# What somebody writes, and the part of the sentence that says what to write instead.
+SLIPS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: optimizers.SGD(0.1).zero_grad(), AttributeError, r"optimizer\.update\(weights\)"),
+    (lambda: optimizers.Adam(lr=0.1).param_groups, AttributeError, r"Trainer"),
+    (lambda: optimizers.StepLR(step_size=3).step(), AttributeError, r"SGD\(lr=schedule\)"),
+    (lambda: optimizers.StepLR(optimizers.SGD(0.1), step_size=3), ConfigError, r"SGD\(lr=StepLR\(lr=0\.1"),
+    (lambda: optimizers.StepLR(0.1, step_size=3), ConfigError, r"by name: StepLR\(lr=0\.1, step_size=3\)"),
+    (lambda: losses.QuantileLoss(0.9), ConfigError, r"name it: QuantileLoss\(quantile=\.\.\.\)"),
+    (lambda: clnet.Trainer(Dense(out_features=1), optimizers.Adam(), "mse"), ConfigError, "loss comes second"),
+    (lambda: clnet.Trainer(Dense(out_features=1), ["mse", "mse"]), ConfigError, "several outputs"),
+    (lambda: clnet.train.EarlyStopping(restore_best_weights=True), UseError, "'restore_best'"),
+    (lambda: clnet.train.ModelCheckpoint(filepath="x"), UseError, "'path'"),
+    (lambda: clnet.tensor(X, requires_grad=True), UseError, r"clnet\.gradients"),
+    (lambda: clnet.Parameter(3, 4), UseError, r"np\.zeros"),
+    (lambda: clnet.tensor(X).size(0), UseError, r"x\.shape\[0\]"),
+    (lambda: two_of(clnet.tensor(X)), UseError, "expected 4 names .* got 2"),
+    (lambda: two_of(LSTM(3, 5)(X[:, None])), UseError, "return_state=True"),
+    (lambda: clnet.tensor(X).repeat(1, 2), ShapeError, "tile"),
+    (lambda: clnet.tensor(X).eq(1), AttributeError, r"clnet\.ops\.equal"),
+    (lambda: clnet.tensor(X).new_zeros(3), AttributeError, r"clnet\.ops\.zeros"),
+    (lambda: F.conv2d(X, X), AttributeError, r"conv\(x, weight, bias"),
+    (lambda: F.normalize(X), AttributeError, r"ops\.norm"),
+    (lambda: clnet.Conv2D(3), AttributeError, r"clnet\.layers\.Conv2d"),
+    (lambda: layers.Concat(), AttributeError, r"Concatenate\(\)"),
+    (lambda: layers.MultiHeadAttention(3, 1)(X[:, None], attn_mask=None), ShapeError, "write mask=, True where"),
+    (lambda: Dense(3, 2)(X, training=False), ShapeError, r"model\.eval\(\)"),
+    (lambda: Called()(X), ConfigError, "forward.* in place of call"),
+    (lambda: Built()(X), AttributeError, r"setup\(self, new\) in place of build"),
+    (lambda: Called().save("x"), AttributeError, r"clnet\.Sequential\(layer\)"),
+]
+
+
+@pytest.mark.parametrize(("written", "error", "told"), SLIPS)
+def test_a_habit_is_told_what_to_write(written: Callable[[], Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        written()
+
+
+@pytest.mark.parametrize("written", [
+    lambda x: F.relu(x), lambda x: x[:, 0], lambda x: x.reshape(3, 1), lambda x: x / 2, lambda x: 1 - x,
+    lambda x: F.concat([x, x], 1), lambda x: np.exp(x), lambda x: x @ x, list])
+def test_what_is_wired_goes_through_layers(written: Callable[[Any], Any]) -> None:
+    with pytest.raises(UseError, match=r"^Input: expected layers .* Lambda\(function\)\(x\)"):
+        written(clnet.Input((3,)))
+    with pytest.raises(ConfigError, match=r"Lambda\(lambda x: 2 \* x\)"):
+        _ = clnet.Input((3,)) * 2
+
+
+def test_lists_of_inputs_are_inputs() -> None:
+    """Keras's Concatenate()([a, b]), of arrays and of what is wired."""
+    a, b = clnet.Input((3,)), clnet.Input((2,))
+    model = clnet.Model([a, b], Concatenate()([a, b]))
+    assert model(X, X[:, :2]).shape == Concatenate()([X, X[:, :2]]).shape == (4, 5)
+    assert layers.Add()([X, X]).tolist() == (X + X).tolist()
+    assert Dense(2, 1)([[1.0, 2.0]]).shape == (1, 1), "a list of numbers stays an array"
+
+
+def test_arrays_are_tuples_of_fields() -> None:
+    for weight in (np.array([1, 2], np.float32), clnet.tensor([1.0, 2.0]), [1, 2]):
+        assert losses.CrossEntropyLoss(weight=weight).weight == (1.0, 2.0)  # type: ignore[arg-type]
+    assert optimizers.MultiStepLR(lr=0.1, milestones=np.array([3, 5])).milestones == (3, 5)  # type: ignore[arg-type]
+    loss = losses.CrossEntropyLoss()
+    loss.weight = np.array([1.0, 3.0])  # type: ignore[assignment]
+    assert loss.weight == (1.0, 3.0)
+
+
+def test_tensors_as_in_pytorch() -> None:
+    x = clnet.tensor(X)
+    assert x.unsqueeze(1).expand(-1, 5, -1).shape == (4, 5, 3) and x.expand(2, -1, -1).shape == (2, 4, 3)
+    with pytest.raises(ShapeError, match=r"got \(-1, 4, 3\)"):
+        x.expand(-1, 4, 3)
+    a, *rest = x
+    assert len(rest) == 3 and np.array_equal(a.numpy(), X[0]) and len(dict(zip("abcd", x, strict=True))) == 4
+    assert round(x.mean(), 2) == round(float(X.mean()), 2) and x.size == 12 and F.zeros(x.size).shape == (12,)
+
+
+def test_a_pair_of_states() -> None:
+    lstm, x = LSTM(3, 5, return_state=True), X[:, None]
+    _, h, c = lstm(x)
+    for ours, theirs in zip(lstm(x, h, c), lstm(x, (h, c)), strict=True):
+        assert np.array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_a_fit_of_keras() -> None:
+    model = clnet.Sequential(Dense(3, 2))
+    trainer = clnet.Trainer(model, "crossentropy", "adam", metrics=["acc"])
+    found = trainer.fit(X, np.array([0, 1, 1, 0]), epochs=1, batch_size=2, verbose=0, shuffle=True, steps_per_epoch=None,
+                        validation_data=(X, np.array([0, 1, 1, 0])))
+    assert "val_accuracy" in found.history
+    with pytest.raises(ConfigError, match="always shuffled"):
+        trainer.fit(X, np.array([0, 1, 1, 0]), shuffle=False)
+
+
+def test_data_is_a_module() -> None:
+    import clnet.data as imported
+    from clnet.data import from_arrays
+
+    assert imported is clnet.data and from_arrays is clnet.data.from_arrays
