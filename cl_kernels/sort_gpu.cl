@@ -13,8 +13,8 @@
 // Layout: x (ROWS, N), contiguous, or items of include/order.h. Scratch: first, second (items), counts, totals (uint).
 // Groups: WHOLE, COUNT, MOVE a tile each, those of a row (or HELD rows) one after another; ADD ROWS 2^WIDE; local size GROUP. All of them
 // lie along one axis, for of the others a GPU may have no more than 65535.
-// Local memory: TILE items, or 32 bytes an item where that is more; GROUP + 2^WIDE words.
-// PARAMS, BEGIN, EPILOGUE as in sort.cl; GROUP is a power of two of at least 2^WIDE; EACH at most 15, odd: no two items meet in a bank.
+// Local memory: TILE items, or 32 bytes an item where that is more; PARTS_LENGTH + 2^WIDE words.
+// PARAMS, BEGIN, EPILOGUE as in sort.cl; GROUP, EACH: include/group.h; GROUP is 2^WIDE at least, EACH 15 at most.
 
 #define WHOLE 1
 #define COUNT 2
@@ -23,46 +23,23 @@
 #ifndef STAGE
 #define STAGE WHOLE             // which of them
 #endif
-#ifndef GROUP
-#define GROUP 256
-#endif
-#ifndef EACH
-#define EACH 15                 // elements an item
-#endif
 #ifndef WIDE
 #define WIDE 8                  // bits of a digit of COUNT, ADD and MOVE: 8 or 4
 #endif
 #define VALUES 1
 #define INDEX 2
 #define BOTH 3
-#define TILE (GROUP * EACH)
 #define DIGITS (1u << WIDE)
 
+#define PART uint
+#define NOTHING 0
+#define JOINED(a, b) ((a) + (b))
+#include "include/group.h"
 #include "include/order.h"
 
 #define TILE_NUMBER (get_group_id(0) % PARTS)       // of the row, or of HELD rows
 #define ROW_NUMBER (get_group_id(0) / PARTS)
 #define ITEMS_AT(scratch, at) ((__global ITEM*)(scratch) + (at))
-#define WAIT barrier(CLK_LOCAL_MEM_FENCE);
-#define EVERY(k) UNROLL for (uint e = 0, k = l; e < EACH; e++, k += GROUP)
-
-// The sum of `own` over the items before this one; `all` is that over the group.
-INLINE uint sum_before(const uint own, __local uint* sums, uint* all) {
-    const uint l = get_local_id(0);
-    uint sum = own;
-    sums[l] = own;
-    WAIT
-    for (uint step = 1; step < GROUP; step *= 2) {
-        const uint other = l >= step ? sums[l - step] : 0;
-        WAIT
-        sum += other;
-        sums[l] = sum;
-        WAIT
-    }
-    *all = sums[GROUP - 1];
-    WAIT
-    return sum - own;
-}
 
 #if STAGE == WHOLE && SHARED
 #define ROW_OF(item) ((uint)NUMBER_OF(item) >> 16)
@@ -91,7 +68,7 @@ INLINE void split(ITEM* mine, const uint shift, __local ulong* room, __local uin
         part[k] = room[4 * l + k];
         own += (uint)(part[k] * FOUR >> 48);
     }
-    uint sum = sum_before(own, sums, &all);
+    uint sum = before_items(own, sums, &all);
     UNROLL for (uint k = 0; k < 4; k++) {
         const ulong up = part[k] * FOUR;
         room[4 * l + k] = up - part[k] + sum * FOUR;
@@ -136,7 +113,7 @@ INLINE void split(ITEM* mine, const uint shift, __local ulong* room, __local uin
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_tiles(PARAMS) {
     BEGIN
     ROOM
-    __local uint sums[GROUP];
+    __local uint sums[PARTS_LENGTH];
     __local ITEM* const tile = (__local ITEM*)room;
     const uint l = get_local_id(0);
     const size_t i0 = TILE_NUMBER * TILE, r0 = ROW_NUMBER * HELD;
@@ -185,12 +162,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void count_digits(PA
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARAMS) {
     BEGIN
-    __local uint sums[GROUP];
+    __local uint sums[PARTS_LENGTH];
     const size_t l = get_local_id(0), q = get_group_id(0);
     __global uint* const c = (__global uint*)counts + q * PARTS;
     uint sum = 0, all;
     for (size_t k = l; k < (PARTS + GROUP - 1) / GROUP * GROUP; k += GROUP) {
-        const uint own = k < PARTS ? c[k] : 0, before = sum_before(own, sums, &all);
+        const uint own = k < PARTS ? c[k] : 0, before = before_items(own, sums, &all);
         if (k < PARTS) c[k] = sum + before;
         sum += all;
     }
@@ -204,7 +181,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARA
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARAMS) {
     BEGIN
     ROOM
-    __local uint sums[GROUP], place[DIGITS];     // of a digit: where its first element would go if the tile began with it
+    __local uint sums[PARTS_LENGTH], place[DIGITS];     // of a digit: where its first element would go if the tile began with it
     __local ITEM* const tile = (__local ITEM*)room;
     const uint l = get_local_id(0);
     const size_t p = TILE_NUMBER, r = ROW_NUMBER, i0 = p * TILE;
@@ -212,7 +189,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARA
     ITEM mine[EACH];
     uint all;
     EVERY(k) tile[k] = k < width ? TAKEN(r, i0 + k, i0 + k) : MADE(LAST_BITS, 0);
-    const uint before = sum_before(l < DIGITS ? ((__global const uint*)totals)[r * DIGITS + l] : 0, sums, &all);
+    const uint before = before_items(l < DIGITS ? ((__global const uint*)totals)[r * DIGITS + l] : 0, sums, &all);
     if (l < DIGITS) place[l] = before + ((__global const uint*)counts)[(r * DIGITS + l) * PARTS + p];
     UNROLL for (uint e = 0; e < EACH; e++) mine[e] = tile[l * EACH + e];
     WAIT

@@ -64,6 +64,7 @@ class BoundPlan:
         self.plan = plan
         self.kernels: list[Any] = []
         self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
+        self.kept: list[Block] = []  # memory that runs of a launch hand on
         tell, kernels = _watched.tell, dict[str, list[str]]()
         for launch in plan.launches:
             if launch.host is None:
@@ -84,6 +85,9 @@ class BoundPlan:
                 for k, (kind, value) in enumerate(launch.args):
                     if kind == "value":
                         give(made, k, value)
+                    elif kind == "kept":
+                        self.kept.append(engine.zeros(value))
+                        made.set_arg(k, self.kept[-1].buffer)
                     else:
                         self.addresses.append((made, k, value))
             self.kernels.append(made)
@@ -102,7 +106,7 @@ class BoundPlan:
         if moved:
             self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, plan.launches, strict=True)
                               if kernel is not None
-                              for k, (kind, value) in enumerate(launch.args) if kind != "value"]
+                              for k, (kind, value) in enumerate(launch.args) if kind not in ("value", "kept")]
         self.plan = plan
         return moved
 
@@ -232,6 +236,15 @@ class OpenCLEngine:
 
     def download(self, block: Block, spec: Spec) -> np.ndarray[Any, Any]:
         return self.queue.download(block.buffer, np.empty(spec.shape, np_dtype(spec.dtype)))
+
+    def zeros(self, nbytes: int) -> Block:
+        """A block of zeros."""
+        import pyopencl as cl
+
+        block = self.pool.alloc(nbytes, "kept")
+        with translated(self.device.key):
+            cl.enqueue_fill_buffer(self.queue.commands, block.buffer, np.zeros(1, np.uint32), 0, nbytes)
+        return block
 
     # --- plans
     def plan_for(self, todo: Sequence[Tensor]) -> tuple[Plan, list[Tensor]]:

@@ -171,7 +171,8 @@ def _written(plan: Plan) -> tuple[Any, ...]:
 def _row(launch: Launch, texts: dict[str, int]) -> _Row:
     if launch.host is not None:
         raise Unkept  # its op computes on the host
-    args = [(kind, (v.dtype.char, v.item()) if kind == "value" else _place(v)) for kind, v in launch.args]
+    args = [(kind, (v.dtype.char, v.item()) if kind == "value" else v if kind == "kept" else _place(v))
+            for kind, v in launch.args]
     return _Row(launch.name, texts.setdefault(launch.text, len(texts)), args, launch.grid, launch.group, launch.ops,
                 list(map(_place, launch.reads)), list(map(_place, launch.writes)), launch.nbytes, launch.note,
                 launch.flops)
@@ -189,7 +190,8 @@ def _read(kept: Sequence[Any]) -> Plan:
 
 
 def _launch(row: _Row, texts: Sequence[str]) -> Launch:
-    args = [(kind, np.dtype(v[0]).type(v[1]) if kind == "value" else Address(*v)) for kind, v in row.args]
+    args = [(kind, np.dtype(v[0]).type(v[1]) if kind == "value" else v if kind == "kept" else Address(*v))
+            for kind, v in row.args]
     reads, writes = (tuple([Address(*a) for a in places]) for places in (row.reads, row.writes))
     group = None if row.group is None else tuple(row.group)
     return Launch(row.name, texts[row.text], args, tuple(row.grid), group, tuple(row.ops), None, reads, writes,

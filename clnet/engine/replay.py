@@ -260,13 +260,13 @@ class Replay:
     def held(self) -> list[Block]:
         """The blocks that it keeps beside those of variables."""
         fed = self.feed.blocks() if self.feed is not None else ()
-        every = (self.arena.block, *self.blocks, *self._outputs.values(), *self._kept.values(), *fed)
+        every = (self.arena.block, *self.blocks, *self._outputs.values(), *self._kept.values(), *self.bound.kept, *fed)
         return [block for block in every if block is not None]
 
     def _adopt(self) -> None:
         """The blocks are those of the thread that uses the arena now."""
         self.user = self.arena.user
-        for block in (*self.blocks, *self._kept.values(), *(self.feed.blocks() if self.feed is not None else ())):
+        for block in (*self.blocks, *self._kept.values(), *self.bound.kept, *(self.feed.blocks() if self.feed else ())):
             if block is not None:
                 block.adopt()
 

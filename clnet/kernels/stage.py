@@ -17,6 +17,8 @@ class Stage:
     grid      global size                         group     local size or None
     domain    coordinates of the result that EPILOGUE takes; their row-major number is the element
     lanes     width of EPILOGUE_V (1: none)       scratch   name -> bytes of temporary memory shared by the op's stages
+    kept      name -> bytes of memory of this stage alone, a number that does not vary: zero at first, from then on as
+              the run before left it, in words of 64 bits
     also      coordinates that EPILOGUE_ALSO takes, of a second result (Kernel.launch_with) of another size; one of the
               same goes through EPILOGUE, and so does a second result that a stage without a domain gives alone
     final     whether this stage writes the result
@@ -35,6 +37,7 @@ class Stage:
     domain: tuple[int, ...] = ()
     lanes: int = 1
     scratch: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
     final: bool = True
     file: str = ""
     stepped: bool = False

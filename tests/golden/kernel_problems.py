@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from kernel_calls import Given, Problem
 from kernel_products import attention, batched_products, convolutions, products
-from kernel_rows import indexed, loops, pooling, resampled, rows
+from kernel_rows import indexed, loops, ordered, pooling, resampled, rows
 
 from clnet.core.op import OPS, Kernel
 
@@ -32,6 +32,7 @@ def problems() -> dict[str, Problem]:
         indexed,
         loops,
         resampled,
+        ordered,
     )
     found = {str(p): p for p in itertools.chain.from_iterable(part() for part in parts)}
     twins = {

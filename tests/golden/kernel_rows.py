@@ -230,3 +230,12 @@ def resampled() -> Iterator[Problem]:
         if dtype == "float32" or n < 30:
             yield Problem("resample", (Given(dtype, (a, n, d)),), dict(rule=rule, n=n, m=m))
             yield Problem("resample_adjoint", (Given(dtype, (a, m, d)),), dict(rule=rule, n=n, m=m))
+
+
+def ordered() -> Iterator[Problem]:
+    for dtype in ("float32", "float64", "int8"):
+        for rows, n, k in ((1, 1 << 24, 1000), (1, 1 << 24, 10000), (4096, 1024, 5), (64, 200_000, 100)):
+            yield Problem("top", (Given(dtype, (rows, n)),), dict(k=k, descending=True))
+        for a, n, how in ((1, 1 << 24, "SUM"), (4096, 1024, "PRODUCT"), (1, 1 << 20, "MAXIMUM")):
+            out = "int64" if how == "MAXIMUM" or dtype == "int8" else dtype
+            yield Problem("cumulative", (Given(dtype, (a, n, 1)),), dict(how=how, out=out, reverse=False))

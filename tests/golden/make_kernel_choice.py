@@ -86,6 +86,7 @@ def _told(problem: Problem, stage: Stage) -> Told:
         "stepped": bool(stage.stepped),
         "note": stage.note,
         "also": tuple(map(int, stage.also)),
+        **({"kept": {k: int(v) for k, v in sorted(stage.kept.items())}} if stage.kept else {}),
     }
 
 

@@ -50,6 +50,7 @@ class Params:
     writes: dict[Node, str] = field(default_factory=dict)
     scalars: dict[tuple[ct.Number, str], str] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)  # of ops of somebody's own, by name: their definitions
 
     def read(self, node: Node, offset: int = 0) -> str:
@@ -79,6 +80,7 @@ class Params:
         out += [f"__global {ct.STORAGE[n.spec.dtype]}* restrict {p}_, const ulong {p}_at"
                 for n, p in self.writes.items()]
         out += [f"__global float* restrict {s}_, const ulong {s}_at" for s in self.scratch]
+        out += [f"__global ulong* {s}" for s in self.kept]
         out += [f"const {ct.REGISTER[d]} {p}" for (_, d), p in self.scalars.items()]
         return ", ".join(out) + DECLARED
 

@@ -34,7 +34,8 @@ def kernel_sources(schedule: Schedule, fusion: KernelCall, device: Device) -> li
 
 def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, scratch: dict[str, int],
                    device: Device) -> Source:
-    params, file = Params(scratch=scratch), core.op.text or source.kernel_file(stage.file or core.op.cl)
+    params = Params(scratch=scratch, kept=stage.kept)
+    file = core.op.text or source.kernel_file(stage.file or core.op.cl)
     aligned = ""
     for arg, i in zip(core.op.args, core.inputs, strict=True):
         node, offset, _ = operand(core, i)

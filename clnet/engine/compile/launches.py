@@ -105,6 +105,7 @@ def _args(fusion: Fusion, source: Source, memory: MemoryMap) -> list[tuple[str, 
     for name in source.params.scratch:
         address = memory.scratch[fusion, name]
         args += [("scratch", address), ("value", np.uint64(address.number // 4))]
+    args += [("kept", size) for size in source.params.kept.values()]
     for value, dtype in source.params.scalars:
         args.append(("value", as_argument(ct.REGISTER[dtype], value)))
     args += [("value", as_argument("int", size)) for size in source.sizes]

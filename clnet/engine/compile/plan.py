@@ -30,7 +30,11 @@ def no_work(numbers: Callable[[Any], Any]) -> float:
 
 @dataclass
 class Launch:
-    """One kernel launch (or, with `host` set, an op that has no kernel here and runs its reference on the host)."""
+    """One kernel launch (or, with `host` set, an op that has no kernel here and runs its reference on the host).
+
+    args   kinds and values: a "value" is a number, "kept" the bytes of memory of this launch alone, which whoever binds
+           the plan makes; those of other kinds are addresses
+    """
 
     name: str
     text: str

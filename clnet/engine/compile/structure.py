@@ -104,7 +104,7 @@ class Structure:
 
         return [replace(s, params=Params({read(r): p for r, p in s.params.reads.items()},
                                          {nodes[n]: p for n, p in s.params.writes.items()},
-                                         s.params.scalars, s.params.scratch)) for s in sources]
+                                         s.params.scalars, s.params.scratch, s.params.kept)) for s in sources]
 
 
 def _stages(node: Node) -> Hashable:

@@ -31,6 +31,7 @@ class Runtime:
     registers     of 32 bits, of a GPU's work-group; 0 where they are not known to be many
     joins         its compiler joins work-items of a group into vectors unless told not to
     plain_loads   its compiler spends 0.05 ms on each call of a built-in: vectors are read through pointers
+    words64       groups that started go on, and words of 64 bits that one writes reach others that wait for them
     cache_level   of the cache whose size it tells of a CPU; 0: unknown
     gathers       it compiles one program at a time in a process, and 30 ms go by for the smallest: several are compiled
                   as one, in several processes
@@ -53,6 +54,7 @@ class Runtime:
     joins: bool = False
     plain_loads: bool = False
     gathers: bool = False
+    words64: bool = False
     cache_level: int = 0
 
 
@@ -61,7 +63,8 @@ RUNTIMES = (
     Runtime("oclgrind", ("oclgrind",), ranks=LAST, simulator=True),
     Runtime("pocl", ("portable computing", "pocl"), "PoCL", "cpu", RANKS | {"cpu": 4, "accelerator": 4},
             fma=False, half_vectors=False, keeps=True, cache_level=3),
-    Runtime("nvidia", ("nvidia",), "NVIDIA's driver", inline_ptx=True, cast_loads=True, registers=1 << 16),
+    Runtime("nvidia", ("nvidia",), "NVIDIA's driver", inline_ptx=True, cast_loads=True, registers=1 << 16,
+            words64=True),
     Runtime("amd", ("advanced micro", "amd "), "AMD's driver"),
     Runtime("intel", ("intel",), "Intel's {} runtime", "cpu", RANKS | {"cpu": 1},
             cache_hints=True, compacts=True, joins=True, plain_loads=True, gathers=True, cache_level=2),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...core.size import typical
+from ...core.size import typical, varies
 from ..grid import up
 from ..stage import Stage
 from ..variant import GPUS_ONLY, Answer, Offer, Refusal, variant
@@ -18,6 +18,7 @@ SMALL, GROUP = 32, 256  # work-items of a group
 EACH = 15  # [elements] an item at most
 RESIDENT = 8  # groups a compute unit
 FREE = frozenset(("A", "N", "SHARE"))
+WORD = 8  # [bytes] of those by which groups tell each other
 
 
 @variant("cumulative", cl=FILE, serves="GPUs, the last axis: a work-group walks over a row or a share of one")
@@ -38,9 +39,19 @@ def _stages(p: Running, device: Device) -> list[Stage]:
     tile = group * each
     parts = max(1, min(device.compute_units * RESIDENT // max(1, typical(p.a)), n // tile))
     macros = dict(p.macros(device), PARTS=parts, SHARE=up(-(-p.n // parts), tile), GROUP=group, EACH=each)
+    if parts > 1 and p.how != "MAXIMUM" and device.known.words64 and not varies(p.a, p.n):
+        return [_chain(p, dict(macros, PARTS=-(-p.n // tile), SHARE=tile, STAGE="CHAIN"))]
     grid = (parts * p.a * group,)
     run = Stage("cumulative_tiles", dict(macros, STAGE="RUN"), grid, (group,), domain=(p.a, p.n, 1), file=FILE,
                 scratch=p.scratch(parts), free=FREE)
     fold = Stage("cumulative_tiles", dict(macros, STAGE="FOLD"), grid, (group,), scratch=p.scratch(parts), file=FILE,
                  final=False, free=FREE)
     return [fold, run] if parts > 1 else [run]
+
+
+def _chain(p: Running, macros: dict[str, Any]) -> Stage:
+    """One launch: a group a tile, which is told what comes before it."""
+    parts, group = macros["PARTS"], macros["GROUP"]
+    told = p.a * (parts + -(-parts // group))  # shares and spans of shares, two words each
+    return Stage("cumulative_chain", macros, (parts * p.a * group,), (group,), domain=(p.a, p.n, 1), file=FILE,
+                 kept={"chain": WORD * (1 + 2 * told)}, free=FREE)

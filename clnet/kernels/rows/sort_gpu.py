@@ -21,19 +21,20 @@ ROOM = 48 * 1024  # [bytes] of it that a group takes at most, so that several sh
 FREE = frozenset(("ROWS", "N", "PARTS", "HELD"))
 
 
-def _group(device: Device) -> int:
+def group_size(device: Device) -> int:
+    """Work-items of a group."""
     return int(min(GROUP, 1 << (device.max_work_group.bit_length() - 1)))
 
 
 def _each(p: Sort, device: Device, most: int = EACH) -> int:
     """Elements an item: odd, as many as local memory and the counts have room for, no more than `most`."""
-    room = (min(device.local_memory, ROOM) - SPARE) // (_group(device) * p.item)
+    room = (min(device.local_memory, ROOM) - SPARE) // (group_size(device) * p.item)
     return max(1, (min(EACH, room, most) - 1) // 2 * 2 + 1)
 
 
 def _short(p: Sort, device: Device) -> bool:
     """Whether a tile has room for a row."""
-    return bool(p.n <= _group(device) * _each(p, device))
+    return bool(p.n <= group_size(device) * _each(p, device))
 
 
 @variant("sort", cl=FILE, serves="GPUs, rows that a tile has room for: a work-group sorts one or several")
@@ -47,7 +48,7 @@ def whole_rows(p: Sort, device: Device) -> Answer:
 
 def _rows_stage(p: Sort, device: Device, source: int = 0, scratch: dict[str, int] | None = None) -> Stage:
     """The rows, or the first k of each; of candidates, which know their numbers in longer rows, one row a group."""
-    group = _group(device)
+    group = group_size(device)
     shared = not source and 2 * p.n <= group * _each(_paired(p), device)
     if shared:
         p = _paired(p)
@@ -66,12 +67,12 @@ def _paired(p: Sort) -> Sort:
 
 
 def _macros(p: Sort, device: Device, each: int) -> dict[str, Any]:
-    return dict(p.macros, GROUP=_group(device), EACH=each, WIDE=_wide(device))
+    return dict(p.macros, GROUP=group_size(device), EACH=each, WIDE=_wide(device))
 
 
 def _wide(device: Device) -> int:
     """[bits] of a digit by which long rows are moved: a work-item for each of its values."""
-    return 8 if _group(device) >= 256 else 4
+    return 8 if group_size(device) >= 256 else 4
 
 
 @variant("sort", cl=FILE, serves="GPUs, longer rows: tiles in order by a digit, then moved, digit by digit")
@@ -84,7 +85,7 @@ def by_tiles(p: Sort, device: Device) -> Answer:
 
 
 def _digit_stages(p: Sort, device: Device) -> list[Stage]:
-    group, each, wide = _group(device), _each(p, device), _wide(device)
+    group, each, wide = group_size(device), _each(p, device), _wide(device)
     parts = -(-p.n // (group * each))
     room = p.rows * p.n * p.item
     scratch = {"first": room, "second": room, "counts": p.rows * parts * (4 << wide), "totals": p.rows * (4 << wide)}
@@ -104,17 +105,17 @@ def _digit_stages(p: Sort, device: Device) -> list[Stage]:
     return stages
 
 
-@variant("top", cl=FILE, serves="GPUs: the first few of every tile, then the first few of those")
+@variant("top", cl=FILE, rank=1, serves="GPUs: the first few of every tile, then the first few of those")
 def top_of_tiles(p: Sort, device: Device) -> Answer:
     if not device.is_gpu:
         return GPUS_ONLY
-    if not _short(p, device) and 2 * p.k > _group(device) * _each(p, device):
+    if not _short(p, device) and 2 * p.k > group_size(device) * _each(p, device):
         return Refusal("more elements are wanted than half a tile: rows are sorted whole")
     return Offer(lambda: _top_stages(p, device))
 
 
 def _top_stages(p: Sort, device: Device) -> list[Stage]:
-    group, each, stages, source = _group(device), _each(p, device), list[Stage](), 0
+    group, each, stages, source = group_size(device), _each(p, device), list[Stage](), 0
     first, n = -(-p.n // (group * each)), p.n
     room = p.rows * first * p.k * p.item
     scratch = {} if _short(p, device) else {"first": room, "second": room}

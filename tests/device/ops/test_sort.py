@@ -11,6 +11,7 @@ import pytest
 from clnet import ops as F
 from clnet.core.tensor import realize, tensor
 from clnet.engine import on
+from clnet.engine.record import Recorded
 from clnet.errors import ConfigError, ShapeError
 
 DTYPES = ("float32", "int8", "uint64", pytest.param("float64", marks=pytest.mark.full),
@@ -65,9 +66,16 @@ def test_input_that_cannot_be_sorted(engine: Any) -> None:
 
 @pytest.fixture
 def gpu(engine: Any, as_gpu: Callable[..., Any]) -> Any:
+    """One whose groups tell each other what they came to, as NVIDIA's may."""
     if not engine.compiles or engine.device.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays a GPU")
-    return engine if engine.device.is_gpu else as_gpu(engine, max_work_group=16, local_memory=1 << 13)
+    return engine if engine.device.is_gpu else as_gpu(engine, max_work_group=16, local_memory=1 << 13, runtime="nvidia")
+
+
+@pytest.fixture
+def long(gpu: Any) -> int:
+    """[elements] of a row that is long for it."""
+    return 5 << 20 if gpu.device.compute_units > 64 else 20000
 
 
 def test_tiles_of_gpus(gpu: Any) -> None:
@@ -83,16 +91,36 @@ def test_tiles_of_gpus(gpu: Any) -> None:
             assert y.tobytes() == np.take_along_axis(x, want, -1).tobytes()
 
 
-def test_running_values_in_tiles_of_gpus(gpu: Any) -> None:
-    x = np.random.default_rng(0).normal(size=(2, 700)).astype(np.float32)
-    x[:, 350:400] = x.max(1, keepdims=True)
+def test_the_first_of_long_rows_of_gpus(gpu: Any, long: int) -> None:
+    """Found by digits; where more are equal than there is room for, by their numbers, too."""
+    x = drawn("float32", (1, long))
+    equal = np.ones_like(x)
+    equal[0, 70:80] = 2
     with on(gpu):
-        found = F.cumsum(x), F.cummax(x)[1]
-        realize(*found)
-    sums, places = (t.numpy() for t in found)
-    assert np.abs(sums - np.cumsum(x, 1, np.float64)).max() <= 2e-6 * np.abs(sums).max()
-    with on("numpy"):
-        assert np.array_equal(places, F.cummax(x)[1].numpy())
+        step = Recorded(lambda t: F.topk(t, 60)[1])
+        for values in (x, np.round(x), equal, np.full_like(x, np.nan)):
+            order = np.argsort(np.where(np.isnan(values), np.inf, -values), -1, kind="stable")
+            assert np.array_equal(step(values).numpy(), order[:, :60])
+        whole = drawn("uint64", (1, long))
+        assert np.array_equal(F.topk(whole, 60, largest=False)[1].numpy(), np.argsort(whole, kind="stable")[:, :60])
+        assert "top_keys" in {launch.name for launch in next(iter(step.replays.values())).plan.launches}
+
+
+def test_running_values_in_tiles_of_gpus(gpu: Any, long: int) -> None:
+    """Of two launches and, where groups hand on what they came to, of one: equal bits however they meet."""
+    for n in (700, long):
+        x = np.random.default_rng(0).normal(size=(2, n)).astype(np.float32)
+        x[:, 350:400] = x.max(1, keepdims=True)
+        with on(gpu):
+            step = Recorded(lambda t: (F.cumsum(t), F.cummax(t)[1], F.cumsum(F.cast(t, "int32"))))
+            sums, places, whole = (t.numpy() for t in step(x))
+            assert all(step(x)[0].numpy().tobytes() == sums.tobytes() for _ in range(5))
+        assert np.abs(sums - np.cumsum(x, 1, np.float64)).max() <= 2e-6 * np.abs(sums).max()
+        assert np.array_equal(whole, np.cumsum(x.astype(np.int32), 1, np.int64))
+        with on("numpy"):
+            assert np.array_equal(places, F.cummax(x)[1].numpy())
+    names = {launch.name for launch in next(iter(step.replays.values())).plan.launches}
+    assert ("cumulative_chain" in names) == gpu.device.known.words64
 
 
 def test_running_sums_of_every_size(engine: Any, serves_all: Callable[..., Any]) -> None:
