@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.op import OPS, View
 from ..core.recording import eager
 from ..core.spec import Spec, np_dtype
 from ..core.state import Variable, capture
-from ..core.tensor import Tensor, as_tensor, placeholder, realize
+from ..core.tensor import Tensor, as_tensor, placeholder, realize, record
 from ..core.varying import Varying
 from ..errors import DataError, ShapeError
 from .arena import Arena
@@ -45,14 +46,27 @@ class Trace:
             try:
                 result = fn(*self.inputs)
                 self.single = not isinstance(result, (tuple, list))
-                self.outputs = [as_tensor(t) for t in ([result] if self.single else result)]
-                self.updates = [v.tensor for v in before]
+                self.outputs = [_copied(as_tensor(t), before) for t in ([result] if self.single else result)]
+                self.updates = [v.tensor if v.tensor is old else _copied(v.tensor, before, always=True)
+                                for v, old in before.items()]
             finally:  # also when fn raises: a variable must never be left with a recording of placeholders
                 for v, old in before.items():
                     v._tensor = old
         self.variables = list(before)
         self.before = list(before.values())
         self.read = [v for v in recording.reads.values() if v not in before]
+
+
+def _copied(t: Tensor, before: Mapping[Variable, Tensor], always: bool = False) -> Tensor:
+    """t, or where it is what a variable was (`always`: or anything else in memory), seen in whatever way, a copy that a
+    kernel makes: what is written over the variable may be there before results are fetched.
+    """
+    source = t
+    while source.op is not None and isinstance(source.op, View):
+        source = source.inputs[0]
+    if source.op is None and (always or any(source is old for old in before.values())):
+        return record(OPS["detach"], (t,), {})
+    return t
 
 
 def settle(variables: Sequence[Variable]) -> None:

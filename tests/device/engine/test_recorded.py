@@ -145,3 +145,29 @@ def test_a_sum_that_is_emptied_where_it_goes_elsewhere_is_read_first(engine: Any
         run(x, np.float32(due))
     np.testing.assert_allclose(taken.numpy(), 0.2 * x, rtol=1e-6)
     np.testing.assert_allclose(held.numpy(), x, rtol=0)
+
+
+def test_what_a_variable_was_is_copied_before_it_is_written_over(engine: Any) -> None:
+    """To another variable, in a swap, in a view, and as a result."""
+    a, b, c = (Variable(np.arange(6, dtype=np.float32) + 10 * k, "v") for k in range(3))
+
+    def step(x: Any) -> Any:
+        was = a.tensor
+        c.assign(b.tensor.reshape(2, 3)[::-1].reshape(6))
+        b.assign(was)
+        a.assign(was + x)
+        return was
+
+    def swap(x: Any) -> Any:
+        one, other = a.tensor, b.tensor
+        a.assign(other)
+        b.assign(one)
+        return x + 0
+
+    one, ten = np.arange(6, dtype=np.float32), np.arange(6, dtype=np.float32) + 10
+    found = Recorded(step)(np.ones(1, np.float32))
+    for v, want in ((found, one), (a, one + 1), (b, one), (c, np.roll(ten, 3))):
+        np.testing.assert_array_equal(v.numpy(), want)
+    Recorded(swap)(np.ones(1, np.float32))
+    np.testing.assert_array_equal(a.numpy(), one)
+    np.testing.assert_array_equal(b.numpy(), one + 1)
