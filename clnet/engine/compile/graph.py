@@ -173,6 +173,15 @@ class _Builder:
         below = Tensor(t.op, x.inputs[:1], t.attrs, Spec(x.inputs[0].shape, t.dtype))
         return Tensor(x.op, (below, *x.inputs[1:]), x.attrs, t.spec)
 
+    def placed(self, t: Tensor) -> bool:
+        """Whether a concatenation is made by placement: of many parts that are contiguous in it, or of parts that all
+        come out of folds and kernels, which write them there at no launch more.
+        """
+        if math.prod(t.shape[: t.attrs["axis"]]) != 1:
+            return False
+        sources = [_source(x, self.known) for x in t.inputs]
+        return len(t.inputs) > 2 or not any(self.known(s) or isinstance(s.op, (Pointwise, View)) for s in sources)
+
     def rewrite(self, t: Tensor) -> Tensor | None:
         assert t.op is not None
         if isinstance(t.op, Kernel) and not t.size:
@@ -194,7 +203,7 @@ class _Builder:
             inputs = tuple(i.astype("float32") if i.dtype in NARROW else i for i in t.inputs)
             return Tensor(t.op, inputs, t.attrs, t.spec)
         if isinstance(t.op, Concatenation):
-            return _concat(t)
+            return None if self.placed(t) else _concat(t)
         if isinstance(t.op, Reduction):
             return _split(t, self.device)
         return None
@@ -234,8 +243,6 @@ def _concat(t: Tensor) -> Tensor | None:
     negative because that alone leaves the sign of a zero as it is, instead of placement.
     """
     axis, zero = t.attrs["axis"], -0.0 if is_float(t.dtype) else 0
-    if math.prod(t.shape[:axis]) == 1 and len(t.inputs) > 2:
-        return None
     total, at = None, 0
     for x in t.inputs:
         low, high = [0] * t.ndim, [0] * t.ndim

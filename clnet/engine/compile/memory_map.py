@@ -227,9 +227,11 @@ class _Mapper:
         reads element for element.
         """
         home = self.schedule.home[n]
-        if isinstance(n, Assembly) or n in self.schedule.parts or not isinstance(home, Map):
-            return False
         target = next(m for m in self.schedule.graph.nodes if isinstance(m, Leaf) and m.leaf == leaf)
+        if isinstance(n, Assembly):
+            return n not in self.schedule.parts and not any(target in c.reads for c in self.code)
+        if n in self.schedule.parts or not isinstance(home, Map):
+            return False
         readers = [c.fusion for c in self.code if c.fusion.position >= home.position and target in c.reads]
         if not readers:
             return True

@@ -100,6 +100,29 @@ def test_parts_of_a_concatenation_are_computed_in_place(engine):
     agree(y)
 
 
+def test_two_results_are_computed_where_they_belong_in_a_variable(engine):
+    """A product and a sum, as the gradients of a layer: two launches, and no copy of what they wrote."""
+    flat, w = Variable(np.zeros(15, np.float32)), tensor(normal(4, 3))
+
+    def step(x, g):
+        flat.assign(F.concat([(g.T @ x).reshape(-1), F.sum(g, 0)], 0))
+        return ()
+
+    recorded, x, g = Recorded(step), normal(5, 4), normal(5, 3, seed=1)
+    recorded(x, g)
+    (replay,) = recorded.replays.values()
+    assert len(replay.plan.launches) == 2 and not replay.plan.copies
+    np.testing.assert_allclose(flat.numpy(), np.concatenate([(g.T @ x).ravel(), g.sum(0)]), rtol=1e-5, atol=1e-6)
+    # one that is read in the same step keeps its old value until then
+    again = Recorded(lambda x: (flat.assign(F.concat([(x @ w).reshape(-1) * F.sum(flat), F.sum(flat.tensor[:12])
+                                                      .reshape(1).expand(3)], 0)), F.sum(flat.tensor))[1])
+    before = flat.numpy()
+    again(np.ones((4, 4), np.float32))
+    product = np.ones((4, 4), np.float32) @ w.numpy() * before.sum()
+    want = np.concatenate([product.ravel(), np.full(3, before[:12].sum())])
+    np.testing.assert_allclose(flat.numpy(), want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(k, marks=pytest.mark.slow) for k in range(5, 12))])
 def test_random_graphs_agree_with_the_reference(engine, seed):
     """Whatever is fused with whatever: random expressions with views, folds, products and several outputs."""
