@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import DataError
+from .spelt import ISO_DATE, UNSURE, alike, all_match, first_of, iso, marked, unmarked
 
 if TYPE_CHECKING:
     import pandas
 
 Array = np.ndarray[Any, Any]
 PARTS = {"year": "year", "month": "month", "day": "day", "weekday": "day_of_week", "hour": "hour"}  # as pandas says it
+MOST = 1e100  # of a number: its square is finite
+NESTED = (list, tuple, dict, set, np.ndarray)  # what is several values
 FEW = 64  # categories of a column that keep a place of their own, unless more are asked for
 
 
@@ -22,7 +25,8 @@ FEW = 64  # categories of a column that keep a place of their own, unless more a
 class Number:
     """(v - mean) / scale, v the median where it is missing; with `indicator` a second column, 1 where it was.
 
-    scale   the standard deviation; 1 for yes and no, which become 1 and 0
+    scale    the standard deviation; 1 for yes and no, which become 1 and 0
+    marked   whether they are text such as "$1,234.50" or "12 %", which stands for 1234.5 and 12
     """
 
     kind: ClassVar[str] = "number"
@@ -31,14 +35,16 @@ class Number:
     mean: float
     scale: float
     indicator: bool
+    marked: bool = False
 
     @classmethod
     def fitted(cls, name: str, s: pandas.Series[Any], standardise: bool, who: str) -> Number:
-        v = numbers(name, s, who)
+        text = marked(s.dropna())
+        v = numbers(name, s, who, text)
         there = v[~np.isnan(v)]
         flags = set(np.unique(there)) <= {0.0, 1.0}
         mean, scale = (0.0, 1.0) if flags or not standardise else (float(there.mean()), float(there.std()) or 1.0)
-        return cls(name, float(np.median(there)), mean, scale, len(there) < len(v))
+        return cls(name, float(np.median(there)), mean, scale, len(there) < len(v), text)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,7 +52,7 @@ class Number:
 
     def values(self, s: pandas.Series[Any], who: str) -> Array:
         """float32 (N, 1 or 2)"""
-        v = numbers(self.name, s, who)
+        v = numbers(self.name, s, who, self.marked)
         missing = np.isnan(v)
         found = (np.where(missing, self.median, v) - self.mean) / self.scale
         return np.stack([found, missing] if self.indicator else [found], 1).astype(np.float32)
@@ -109,27 +115,33 @@ class Category:
 
 @dataclass(frozen=True)
 class Date:
-    """A date in parts, each a Number: the year, month, day, weekday (Monday 0) and hour, as far as they vary."""
+    """A date in parts, each a Number: the year, month, day, weekday (Monday 0) and hour, as far as they vary.
+
+    first   of dates in text that are not ISO 8601's, what they begin with: "day" or "month"
+    """
 
     kind: ClassVar[str] = "date"
     name: str
     parts: tuple[Number, ...]
+    first: str = ""
 
     @classmethod
     def fitted(cls, name: str, s: pandas.Series[Any], standardise: bool, who: str) -> Date:
-        parts = {p: _part(s, p) for p in PARTS}
+        first = first_of(s.dropna())
+        found_dates = dates(name, s, who, first)
+        parts = {p: _part(found_dates, p) for p in PARTS}
         vary = {p: v for p, v in parts.items() if v.nunique() > 1}
         found = [Number.fitted(f"{name} {p}", v, standardise, who) for p, v in vary.items()]
         # that it is missing is said once
         return cls(name, tuple(Number(**{**asdict(n), "indicator": n.indicator and not k})
-                               for k, n in enumerate(found)))
+                               for k, n in enumerate(found)), first)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for p in self.parts for name in p.names)
 
     def values(self, s: pandas.Series[Any], who: str) -> Array:
-        found = dates(self.name, s, who)
+        found = dates(self.name, s, who, self.first)
         return np.concatenate([p.values(_part(found, p.name.rpartition(" ")[2]), who) for p in self.parts], 1)
 
     def __str__(self) -> str:
@@ -140,18 +152,19 @@ Column = Number | Category | Date
 
 
 # --- values
-def numbers(name: str, s: pandas.Series[Any], who: str) -> Array:
-    """float64 (N), NaN where missing. Raises DataError for text and infinity."""
+def numbers(name: str, s: pandas.Series[Any], who: str, text: bool = False) -> Array:
+    """float64 (N), NaN where missing; `text`: as "$1,234.50". Raises DataError for other text and infinity."""
     import pandas
 
     if pandas.api.types.is_timedelta64_dtype(s):
         s = s.dt.total_seconds()
+    s = s.astype(object).map(unmarked) if text else s
     found = pandas.to_numeric(s.astype(object), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = np.flatnonzero(np.isnan(found) & s.notna().to_numpy())
     if len(wrong):
         raise DataError(f"{who}: expected numbers in column {name!r}; got {s.iloc[wrong[0]]!r} at row {wrong[0]}, "
                         f"as {len(wrong)} of {len(s)}; mend them, or read them as missing: na_values=[...].")
-    if (endless := np.flatnonzero(np.isinf(found))).size:
+    if (endless := np.flatnonzero(np.abs(found) > MOST)).size:
         raise DataError(f"{who}: expected finite numbers in column {name!r}; got {found[endless[0]]} at row "
                         f"{endless[0]}; mend it, or make it missing: frame.replace([inf, -inf], nan).")
     return found
@@ -167,15 +180,17 @@ def words(s: pandas.Series[Any]) -> pandas.Series[Any]:
     return s.astype(object).map(spelt).where(s.notna(), None)
 
 
-def dates(name: str, s: pandas.Series[Any], who: str) -> pandas.Series[Any]:
-    """As dates, NaT where missing. Raises DataError."""
+def dates(name: str, s: pandas.Series[Any], who: str, first: str = "") -> pandas.Series[Any]:
+    """As dates, NaT where missing; `first`: what those in text begin with. Raises DataError."""
     import pandas
 
     if pandas.api.types.is_datetime64_any_dtype(s):
         return s
     if isinstance(s.dtype, pandas.PeriodDtype):
         return s.dt.to_timestamp()
-    found = pandas.to_datetime(s, errors="coerce", utc=True)
+    text = s.dropna().map(type).eq(str).all()
+    found = pandas.to_datetime(s.map(lambda v: iso(v, first)) if text else s, errors="coerce", utc=True,
+                               format="ISO8601" if text else None)
     if (wrong := np.flatnonzero(found.isna().to_numpy() & s.notna().to_numpy())).size:
         raise DataError(f"{who}: expected dates in column {name!r}; got {s.iloc[wrong[0]]!r} at row {wrong[0]}.")
     return found
@@ -196,7 +211,7 @@ def _natural(word: str) -> tuple[bool, float, str]:
 
 # --- what a column is
 def kind_of(s: pandas.Series[Any]) -> str:
-    """number, category or date"""
+    """number, category or date. Raises DataError for lists, dicts and arrays in the place of values."""
     import pandas
 
     types = pandas.api.types
@@ -205,11 +220,20 @@ def kind_of(s: pandas.Series[Any]) -> str:
     if types.is_timedelta64_dtype(s) or (types.is_numeric_dtype(s) and not types.is_complex_dtype(s)):
         return "number"
     there = s.dropna()
+    if s.dtype == object and (nested := next((v for v in there if isinstance(v, NESTED)), None)) is not None:
+        name = str(s.name)
+        raise DataError(
+            f"table: expected one value a row in column {name!r}; got a {type(nested).__name__}, {str(nested)[:40]}; "
+            f"leave it out, drop=[{name!r}], or make columns of it: pandas.DataFrame(frame[{name!r}].tolist()).")
     if s.dtype == object and len(there) and not any(isinstance(v, str) for v in there):
         if pandas.to_numeric(there, errors="coerce").notna().all():
             return "number"
         if pandas.to_datetime(there, errors="coerce").notna().all():
             return "date"
+    if s.dtype != "category" and marked(there):
+        return "number"
+    if s.dtype != "category" and (all_match(there, ISO_DATE) or first_of(there) not in ("", UNSURE)):
+        return "date"
     return "category"
 
 
@@ -219,6 +243,14 @@ def doubts(name: str, s: pandas.Series[Any], kind: str, most: int) -> Iterator[t
     different = words(there).nunique() if kind == "category" else there.nunique()
     if different < 2:
         yield "left out", f"holds one value, {words(there).iloc[0]}" if len(there) else "holds nothing"
+    elif kind == "category" and first_of(there) == UNSURE:
+        yield "left out", (f"may be dates with the day or the month first, as {there.iloc[0]!r}; make them dates: "
+                           f"frame[{name!r}] = pandas.to_datetime(frame[{name!r}], dayfirst=True)")
+    elif kind == "number" and marked(there):
+        shown = next(v for v in there if unmarked(v) != v)
+        yield "kept", f"is read as numbers, {shown!r} as {unmarked(shown)}"
+    elif kind == "category" and (same := alike(list(words(there).unique()))):
+        yield "kept", f"has categories that are the same but for blanks or capitals: {', '.join(map(repr, same[:6]))}"
     elif kind == "category" and len(odd := no_numbers(there)):
         yield "kept", (f"is text, though most of it is numbers; read {', '.join(map(repr, odd))} as missing: "
                        f"na_values={list(odd)!r}")

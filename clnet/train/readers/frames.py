@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from ...core.arrays import Frame as PandasLike
 from ...errors import DataError
 from ...names import ending, ending_of_path
+from .spelt import ISO_DATE, all_match
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +23,13 @@ FILES = (*TEXTS, ".parquet", ".pq", *LINES, ".json")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 WITH_COMMA = re.compile(r"[-+]?\d*,?\d+([eE][-+]?\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 may be either
-ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}  # bytes that a text begins with
+ELSEWHERE = {".xlsx": "pandas.read_excel(path)", ".xls": "pandas.read_excel(path)", ".ods": "pandas.read_excel(path)",
+             ".feather": "pandas.read_feather(path)", ".arrow": "pandas.read_feather(path)",
+             ".sas7bdat": "pandas.read_sas(path)", ".dta": "pandas.read_stata(path)", ".sav": "pandas.read_spss(path)",
+             ".xml": "pandas.read_xml(path)", ".html": "pandas.read_html(path)[0]"}
+ARRAYS = {".npy": "numpy.load(path)", ".mat": "scipy.io.loadmat(path)[name]", ".h5": "h5py.File(path)[name]",
+          ".hdf5": "h5py.File(path)[name]", ".pt": "torch.load(path)"}
 
 
 @runtime_checkable
@@ -44,11 +53,18 @@ def frame_of(value: object, who: str) -> pandas.DataFrame:
     """
     import pandas
 
+    if hasattr(value, "collect_schema") and not hasattr(value, "get_columns"):
+        raise DataError(f"{who}: expected a frame; got a {type(value).__name__}, which is a plan of one; "
+                        "frame.collect() makes it.")
     if isinstance(value, PolarsLike):  # by its own columns: its to_pandas asks for pyarrow
         columns = {s.name: s.to_numpy() if s.dtype.is_numeric() else s.to_list() for s in value.get_columns()}
         found = pandas.DataFrame(columns)
     elif isinstance(value, pandas.DataFrame):
         found = value
+    elif getattr(getattr(value, "dtype", None), "names", None):  # an array of records
+        found = pandas.DataFrame.from_records(value)  # type: ignore[call-overload]
+    elif hasattr(value, "column_names") and hasattr(value, "to_pandas"):  # a table of Arrow
+        found = value.to_pandas()
     elif (isinstance(value, Mapping) and value) or (isinstance(value, list) and value and isinstance(value[0], dict)):
         try:
             found = pandas.DataFrame(value)
@@ -63,7 +79,27 @@ def frame_of(value: object, who: str) -> pandas.DataFrame:
         raise DataError(f"{who}: expected every column once; got {', '.join(map(repr, twice))} several times.")
     if not len(found):
         raise DataError(f"{who}: expected at least one row; got none, in columns {listed(names)}.")
-    return found.set_axis(names, axis=1).reset_index(drop=True)
+    return found.set_axis(names, axis=1).reset_index(drop=True).apply(_plain)
+
+
+def _plain(s: pandas.Series[Any]) -> pandas.Series[Any]:
+    """A column in a dtype that pandas computes with: of Arrow's, half precision, dates and bytes in objects."""
+    import pandas
+
+    kind = str(s.dtype)
+    if kind in ("float16", "halffloat[pyarrow]"):
+        return s.astype("float32")
+    if kind == "bool[pyarrow]":
+        return s.astype("boolean")
+    if kind.endswith("[pyarrow]") and kind.startswith(("list", "large_list", "struct", "map", "fixed_size")):
+        return s.astype(object)
+    there = s.dropna()
+    first = there.iloc[0] if (kind == "object" or kind.startswith("date32")) and len(there) else None
+    if isinstance(first, datetime.date):
+        return pandas.to_datetime(s.astype(object), errors="coerce").where(s.notna())
+    if isinstance(first, bytes) and all(isinstance(v, bytes) for v in there):
+        return s.map(lambda v: v.decode(errors="replace") if isinstance(v, bytes) else v)
+    return s
 
 
 def ending_of(path: Path) -> str:
@@ -79,12 +115,16 @@ def read_frame(path: Path, sep: str | None, decimal: str | None, na_values: Sequ
 
     kind = ending_of(path)
     if kind not in FILES:
+        how = (f"; from_frame({ELSEWHERE[kind]}, target=...) takes it." if kind in ELSEWHERE else
+               f"; fit takes its arrays: x = {ARRAYS[kind]}." if kind in ARRAYS else
+               ending(kind, FILES) if kind else ".")
         raise DataError(f"{who}: expected a file ending in {', '.join(FILES)} or .npz, or a folder of images; "
-                        f"got {path.name!r}{ending(kind, FILES) if kind else '.'}")
+                        f"got {path.name!r}{how}")
     if not path.is_file():
         raise DataError(f"{who}: expected a table; got {str(path)!r}, which is not there{ending_of_path(path)}")
     if not path.stat().st_size:
         raise DataError(f"{who}: expected a table with a head and rows; got an empty file.")
+    encoding = encoding_of(path, encoding)
     try:
         if kind in TEXTS:
             found = _text(path, sep or _separator(path, TEXTS[kind], encoding), decimal, na_values, encoding, who)
@@ -101,6 +141,15 @@ def read_frame(path: Path, sep: str | None, decimal: str | None, na_values: Sequ
                             "encoding='cp1252' is what Excel writes often.") from None
         raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split())}.") from None
     return _with_dates(found)
+
+
+def encoding_of(path: Path, encoding: str) -> str:
+    """What a text is in: where it should be UTF-8, and its first bytes say another Unicode, that."""
+    if encoding.lower() not in ("utf-8", "utf8") or ending_of(path) != path.suffix.lower() or not path.is_file():
+        return encoding
+    with path.open("rb") as file:
+        start = file.read(3)
+    return next((name for mark, name in MARKS.items() if start.startswith(mark)), encoding)
 
 
 def _text(path: Path, sep: str, decimal: str | None, na_values: Sequence[str], encoding: str,
@@ -142,11 +191,13 @@ def _parquet(path: Path, who: str) -> pandas.DataFrame:
 
 
 def _separator(path: Path, usual: str, encoding: str) -> str:
-    """What separates the cells of the first line: the usual one, or a semicolon or tab that is there more often."""
+    """What separates the cells of the first line: the usual one, or another that is there more often."""
     import pandas
 
-    (line,) = pandas.read_csv(path, sep="\0", header=None, nrows=1, encoding=encoding, engine="python").iloc[0]
-    often = {s: str(line).count(s) for s in dict.fromkeys((usual or ",", ",", ";", "\t"))}
+    (line,) = pandas.read_csv(path, sep="\0", header=None, nrows=1, encoding=encoding, engine="python",
+                              quoting=csv.QUOTE_NONE).iloc[0]
+    line = re.sub(r'"[^"]*"', "", str(line))
+    often = {s: line.count(s) for s in dict.fromkeys((usual or ",", ",", ";", "\t", "|"))}
     return max(often, key=lambda s: often[s])
 
 
@@ -155,10 +206,9 @@ def _with_dates(frame: pandas.DataFrame) -> pandas.DataFrame:
     import pandas
 
     def is_date(s: pandas.Series[Any]) -> bool:
-        if pandas.api.types.is_numeric_dtype(s) or pandas.api.types.is_datetime64_any_dtype(s):
-            return False
-        there = s.dropna()
-        return bool(len(there)) and all(isinstance(v, str) and ISO_DATE.fullmatch(v) for v in there)
+        types = pandas.api.types
+        other = types.is_numeric_dtype(s) or types.is_datetime64_any_dtype(s)
+        return not other and all_match(s.dropna(), ISO_DATE)
 
     return frame.assign(**{c: pandas.to_datetime(frame[c], format="ISO8601", errors="coerce", utc=True)
                            for c in map(str, frame.columns) if c in frame and is_date(frame[c])})

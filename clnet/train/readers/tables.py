@@ -18,6 +18,7 @@ from ..preparing import Preparation
 from ..samples import Dataset
 from .columns import FEW, Array, Category, Column, Date, Number, doubts, kind_of, no_numbers, numbers
 from .frames import frame_of, is_frame, listed, read_frame
+from .spelt import alike, marked
 from .targets import TASKS, Amounts, Classes, Target, Task, task_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class TablePreparation(Preparation):
         for name in (n for n in frame.columns if n not in wishes.target and n not in left_out):
             kind = "category" if name in wishes.categorical else kind_of(frame[name])
             if kind == "number":
-                numbers(name, frame[name], who)  # says what is none
+                numbers(name, frame[name], who, marked(frame[name].dropna()))  # says what is none
             why = [w for what, w in doubts(name, frame[name], kind, wishes.max_categories) if what == "left out"]
             if why and (name not in wishes.keep or not frame[name].notna().any()):
                 left_out = {**left_out, name: why[0]}
@@ -196,15 +197,17 @@ class Table(Dataset):
 
 
 @told
-def from_frame(frame: Any, target: str | Sequence[str] | None = None, *, task: Task | None = None,
+def from_frame(frame: Any, target: str | int | Sequence[Any] | None = None, *, task: Task | None = None,
                categorical: Sequence[str] = (), drop: Sequence[str] = (), keep: Sequence[str] = (),
                encode: Encode = "onehot", standardise: bool = True, standardise_target: bool = True,
                max_categories: int = FEW, title: str = "data", reading: dict[str, Any] | None = None) -> Table:
     """A frame of pandas or Polars, a dict of columns or a list of records → a data set with its preparation.
 
     Numbers become (v - mean) / deviation, missing ones the median, which a second column points out; yes and no 1
-    and 0; text and categories one-hot; dates year, month, day, weekday and hour, as far as they vary. Columns of one
-    value, that count the rows or tell every row apart are left out, with a warning.
+    and 0; text and categories one-hot; dates year, month, day, weekday and hour, as far as they vary. Text is dates
+    where all of it is 2024-12-31, 31.12.2024 or, as some value must tell, 31/12/2024 or 12/31/2024; it is numbers,
+    with a warning, where all of it is as $1,234.50 or 12 %. Columns of one value, that count the rows or tell every
+    row apart are left out, with a warning.
 
     target               the column to predict, or several columns of numbers; rows without are left out, with a warning
     task                 "classes" or "regression"; None: text, categories, yes and no are classes, and whole numbers
@@ -223,10 +226,11 @@ def from_frame(frame: Any, target: str | Sequence[str] | None = None, *, task: T
     for name, value, known in (("task", task, (None, *TASKS)), ("encode", encode, ("onehot", "codes"))):
         if value not in known:
             raise ConfigError(f"{who}({name}={value!r}): expected one of {', '.join(map(repr, known))}.")
-    wishes = Wishes(_names(target), task, _names(categorical), _names(drop), _names(keep), encode, bool(standardise),
-                    bool(standardise_target), arguments.integer(who, "max_categories", max_categories, 1, DataError),
-                    reading or {})
-    return prepared(frame_of(frame, who), wishes, title, who, 4 if reading is None else 5)
+    whole = frame_of(frame, who)
+    wanted, names, left, kept = (_names(given, whole.columns) for given in (target, categorical, drop, keep))
+    wishes = Wishes(wanted, task, names, left, kept, encode, bool(standardise), bool(standardise_target),
+                    arguments.integer(who, "max_categories", max_categories, 1, DataError), reading or {})
+    return prepared(whole, wishes, title, who, 4 if reading is None else 5)
 
 
 def prepared(frame: pandas.DataFrame, wishes: Wishes, title: str, who: str, depth: int = 3) -> Table:
@@ -236,7 +240,8 @@ def prepared(frame: pandas.DataFrame, wishes: Wishes, title: str, who: str, dept
         for name in names:
             if name not in frame:
                 raise DataError(f"{who}({argument}={name!r}): expected a column of the frame, one of "
-                                f"{listed(map(str, frame.columns))}{ending(name, map(str, frame.columns))}")
+                                f"{listed(map(str, frame.columns))}{_headless(frame)}"
+                                f"{ending(name, map(str, frame.columns))}")
     there = frame[list(wishes.target)].notna().all(axis=1).to_numpy() if wishes.target else np.ones(len(frame), bool)
     said = [] if there.all() else [f"{plural(int((~there).sum()), 'row')} without a target left out"]
     if not there.any():
@@ -247,6 +252,8 @@ def prepared(frame: pandas.DataFrame, wishes: Wishes, title: str, who: str, dept
         kind = "category" if name in wishes.categorical else kind_of(frame[name])
         for _, why in doubts(name, frame[name], kind, wishes.max_categories):
             said.append(f"{name!r} {why}{' (left out)' if name in found.left_out else ''}")
+    if isinstance(found.target, Classes) and (same := alike(list(found.classes))):
+        said.append(f"{wishes.target[0]!r} has classes that are the same but for blanks or capitals: {listed(same)}")
     if said:
         warnings.warn(f"{who}: {'; '.join(said)}.", UserWarning, stacklevel=depth)
     return found.table(frame, bool(wishes.target), title, wishes)
@@ -276,8 +283,21 @@ def _target(frame: pandas.DataFrame, wishes: Wishes, who: str) -> Target | None:
     return Classes.fitted(wishes.target[0], first, who)
 
 
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
+def _names(value: Any, columns: Any) -> tuple[str, ...]:
+    """Names of columns; a number, or a tuple as pandas has it of names over names, is one."""
+    if value is None:
+        return ()
+    one = isinstance(value, (str, int, np.integer)) or (isinstance(value, tuple) and str(value) in columns)
+    return (str(value),) if one else tuple(dict.fromkeys(map(str, value)))
+
+
+def _headless(frame: pandas.DataFrame) -> str:
+    """What to say of names that are all numbers, as of a file without a line of names."""
+    def is_number(name: str) -> bool:
+        return name.replace(".", "", 2).lstrip("-").isdigit()
+
+    return (" (is there no line of names? from_frame(pandas.read_csv(path, header=None), target=0) numbers the columns)"
+            if len(frame.columns) and all(map(is_number, map(str, frame.columns))) else "")
 
 
 def _positions(index: Any) -> Any:
@@ -292,7 +312,7 @@ def _column_of(fields: dict[str, Any]) -> Column:
     fields = dict(fields)
     kind = fields.pop("kind")
     if kind == "date":
-        return Date(fields["name"], tuple(Number(**p) for p in fields["parts"]))
+        return Date(fields["name"], tuple(Number(**p) for p in fields["parts"]), fields.get("first", ""))
     found: Column = KINDS[kind](**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
     return found
 

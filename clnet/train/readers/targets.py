@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import DataError
+from ...show import plural
 from .columns import Array, _natural, kind_of, numbers, words
 from .frames import listed
+from .spelt import marked
 
 if TYPE_CHECKING:
     import pandas
@@ -52,6 +54,10 @@ class Classes:
     def values(self, frame: pandas.DataFrame, who: str) -> Array:
         found = words(frame[self.name])
         codes = found.map({c: k for k, c in enumerate(self.classes)})
+        if (missing := np.flatnonzero(found.isna().to_numpy())).size:
+            raise DataError(
+                f"{who}: expected a class in column {self.name!r} of every row; got none at row {missing[0]}, as in "
+                f"{plural(len(missing), 'row')}; leave them out: frame.dropna(subset=[{self.name!r}]).")
         if (wrong := np.flatnonzero(codes.isna().to_numpy())).size:
             raise DataError(
                 f"{who}: expected classes {listed(self.classes)} in column {self.name!r}, as in training; "
@@ -64,28 +70,35 @@ class Classes:
 
 @dataclass(frozen=True)
 class Amounts:
-    """(v - mean) / scale of numbers, float32 (N, columns); mean 0 and scale 1 where they stay in their units."""
+    """(v - mean) / scale of numbers, float32 (N, columns); mean 0 and scale 1 where they stay in their units.
+    `marked`: whether some are text, as of Number.
+    """
 
     kind: ClassVar[str] = "regression"
     names: tuple[str, ...]
     mean: tuple[float, ...]
     scale: tuple[float, ...]
+    marked: bool = False
     classes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def fitted(cls, names: tuple[str, ...], frame: pandas.DataFrame, standardise: bool, who: str) -> Amounts:
-        found = [numbers(n, frame[n], who) for n in names]
+        if date := next((n for n in names if kind_of(frame[n]) == "date"), None):
+            raise DataError(f"{who}: expected numbers or classes in column {date!r}; got dates; make numbers of them: "
+                            f"(frame[{date!r}] - day).dt.days.")
+        text = any(marked(frame[n].dropna()) for n in names)
+        found = [numbers(n, frame[n], who, text) for n in names]
         if not standardise:
-            return cls(names, (0.0,) * len(names), (1.0,) * len(names))
+            return cls(names, (0.0,) * len(names), (1.0,) * len(names), text)
         return cls(names, tuple(float(np.nanmean(v)) for v in found),
-                   tuple(float(np.nanstd(v)) or 1.0 for v in found))
+                   tuple(float(np.nanstd(v)) or 1.0 for v in found), text)
 
     @property
     def outputs(self) -> int:
         return len(self.names)
 
     def values(self, frame: pandas.DataFrame, who: str) -> Array:
-        found = np.stack([numbers(n, frame[n], who) for n in self.names], 1)
+        found = np.stack([numbers(n, frame[n], who, self.marked) for n in self.names], 1)
         return ((found - self.mean) / self.scale).astype(np.float32)
 
     def in_units(self, output: Array) -> Array:
@@ -112,6 +125,6 @@ def task_of(s: pandas.Series[Any]) -> Task:
         return "classes"
     if kind_of(s) != "number" or not len(there):
         return "regression"
-    values = there.unique()
+    values = np.unique(numbers(str(s.name), there, "table", marked(there)))
     whole = bool((np.asarray(values, np.float64) % 1 == 0).all())
     return "classes" if whole and len(values) <= MOST and len(there) >= EACH * len(values) else "regression"

@@ -18,7 +18,7 @@ from ..preparing import Preparation
 from ..samples import Dataset
 from ..sequences import Sequences
 from .columns import Array, words
-from .frames import frame_of, is_frame, listed, read_frame
+from .frames import encoding_of, frame_of, is_frame, listed, read_frame
 from .targets import Classes
 
 Tokens = Literal["bytes", "characters", "words"]
@@ -232,7 +232,7 @@ def _files(source: Any, who: str) -> list[Path]:
 
 def _read(path: Path, encoding: str, who: str) -> str:
     try:
-        return path.read_text(encoding)
+        return path.read_text(encoding_of(path, encoding))
     except (OSError, UnicodeError, LookupError) as error:
         more = f"; say encoding=, if it is not {encoding}" if isinstance(error, UnicodeError) else ""
         raise DataError(f"{who}: expected a readable text in {path.name}; got: {error}{more}.") from None
