@@ -86,9 +86,13 @@ class _Rising(Callback):
 
 
 def find_lr(trainer: Trainer, data: Samples, low: float = 1e-7, high: float = 10.0, steps: int = 100,
-            batch_size: int | None = None, seed: int = 0) -> FoundRates:
+            batch_size: int | None = None, seed: int = 0, sample_weight: object = None, class_weight: object = None,
+            augment: object = None, tokens: int | None = None, bucket: bool = True,
+            drop_last: bool = False) -> FoundRates:
     """Trains for up to `steps` batches while the rate rises from low to high by equal factors, until the loss is four
     times the least; then model, optimizer, history and random numbers are put back as they were.
+
+    batch_size, ...   as of Trainer.fit: the loss is that of the training that comes
 
     Paper: Smith 2017, arXiv:1506.01186. Raises ConfigError.
     """
@@ -102,8 +106,9 @@ def find_lr(trainer: Trainer, data: Samples, low: float = 1e-7, high: float = 10
     rising = _Rising(rates)
     try:
         trainer.optimizer.lr = rates[0]
-        trainer.fit(data, epochs=steps, batch_size=batch_size, callbacks=[rising], verbose=False,
-                    on_nan="ignore", seed=seed)
+        trainer.fit(data, epochs=steps, batch_size=batch_size, callbacks=[rising], verbose=False, on_nan="ignore",
+                    seed=seed, sample_weight=sample_weight, class_weight=class_weight, augment=augment, tokens=tokens,
+                    bucket=bucket, drop_last=drop_last)
     finally:
         back()
     kept = [k for k, loss in enumerate(rising.losses) if math.isfinite(loss)]

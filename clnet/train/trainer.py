@@ -313,11 +313,11 @@ class Trainer:
             raise ConfigError(f"predict_proba: {error}") from None
 
     def find_lr(self, *arguments: Any, **named: Any) -> FoundRates:
-        """find_lr(x, y, low=1e-7, high=10, steps=100) or find_lr(data, ...): losses while the learning rate rises, a
-        suggestion, a plot; the trainer is as before. See clnet.train.find_lr.
+        """find_lr(x, y, low=1e-7, high=10, steps=100, augment=None) or find_lr(data, ...): losses while the learning
+        rate rises, a suggestion, a plot; the trainer is as before. See clnet.train.find_lr.
         """
         x, y, rest = apart(arguments, named)
-        return find_lr(self, joined(x, y), *rest, **named)
+        return find_lr(**{**options(find_lr, (self, None, *rest), named), "data": joined(x, y)})
 
     def fit_one_cycle(self, *arguments: Any, max_lr: float | None = None, **named: Any) -> History:
         """fit_one_cycle(x, y, epochs=5, max_lr=0.01, ...): `fit` while the rate goes up to max_lr (None: the

@@ -12,7 +12,7 @@ import pytest
 
 import clnet
 from clnet.errors import ConfigError
-from clnet.layers import Activation, Dense, Dropout, LayerNorm
+from clnet.layers import Activation, Dense, Dropout, Flatten, LayerNorm
 from clnet.model import Sequential
 from clnet.optimizers import LBFGS, SGD, Adam, Group
 from clnet.train import (
@@ -67,6 +67,19 @@ def test_looking_for_a_rate_leaves_everything_as_it_was() -> None:
         find_lr(plain, clnet.data.Dataset(X, Y), low=1.0, high=0.1)
     with pytest.raises(ConfigError, match="one rate for all"):
         made(Adam(groups=(Group(roles=("bias",), lr=0.1),))).find_lr(X, Y)
+
+
+def test_a_rate_is_looked_for_in_the_training_that_comes() -> None:
+    """Weights of classes and changes of images are those of fit; what fit alone takes is refused."""
+    plain, weighed = (made().find_lr(X, Y, steps=8, class_weight=w).losses for w in (None, {0: 10.0, 1: 0.1}))
+    assert plain != weighed
+    images = DRAWS.uniform(size=(40, 1, 4, 4)).astype(np.float32)
+    model = Sequential(Flatten(), Dense(in_features=16, out_features=2))
+    trainer = Trainer(model, "cross_entropy", Adam(lr=0.01))
+    same, flipped = (trainer.find_lr(images, Y[:40], steps=8, augment=a).losses for a in (None, "flip"))
+    assert same != flipped
+    with pytest.raises(ConfigError, match=r"find_lr: expected arguments data, y, low, .*augment.*got 'epochs'"):
+        made().find_lr(X, Y, epochs=3)
 
 
 def test_one_cycle_in_one_call() -> None:
