@@ -3,7 +3,7 @@
 from ..documented import document as _document
 from ..names import guide as _guide
 from ..names import tell as _tell
-from . import custom, graphs, mesh, methods
+from . import custom, graphs, mesh, methods, rounding
 from . import draws as random
 from .activations import (
     ACTIVATIONS,

@@ -4,19 +4,21 @@ that change from step to step.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from .. import ops as F
-from ..config.fields import Configured, field
-from ..core.spec import np_dtype
+from ..config.fields import Configured, choice, field
+from ..core.spec import NARROW, np_dtype
 from ..core.state import Arena, Parameter, Variable
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..habits import OPTIMIZER
 from ..names import lacking
+from ..ops.rounding import stochastic_round
 from .groups import Group, Section, named, set_free
 from .schedules import Schedule
 
@@ -24,24 +26,34 @@ from .schedules import Schedule
 class Memory:
     """The optimizer's state vectors as attributes: reading gives the current tensor, writing records the new one
     (where `finite`, if given).
+
+    Those in bfloat16 are read in float32, and what is written is read as it is, before it is rounded by the draw of the
+    step: up or down by chance, for to the nearest changes of less than 2⁻⁹ would be lost, as of a mean of squares.
     """
 
-    def __init__(self, variables: dict[str, Variable], finite: Tensor | None = None) -> None:
+    def __init__(self, variables: dict[str, Variable], finite: Tensor | None = None,
+                 draw: Tensor | None = None) -> None:
         object.__setattr__(self, "_variables", variables)
         object.__setattr__(self, "_finite", finite)
+        object.__setattr__(self, "_draw", draw)
+        object.__setattr__(self, "_wide", {n: v.tensor.astype("float32") for n, v in variables.items()
+                                           if v.dtype == NARROW_STATE})
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._variables[name].tensor
+            return self._wide[name] if name in self._wide else self._variables[name].tensor
         except KeyError:
             raise AttributeError(name) from None
 
     def __setattr__(self, name: str, value: Tensor) -> None:
+        if name in self._wide:
+            self._wide[name] = value = as_tensor(value).astype("float32")
+            value = stochastic_round(value, self._draw, seed=zlib.crc32(name.encode()))
         assign(self._variables[name], value, self._finite)
 
     def all(self) -> dict[str, Tensor]:
         """The current tensors by name."""
-        return {n: v.tensor for n, v in self._variables.items()}
+        return {n: getattr(self, n) for n in self._variables}
 
 
 def assign(variable: Variable, value: TensorLike, finite: Tensor | None) -> None:
@@ -50,6 +62,8 @@ def assign(variable: Variable, value: TensorLike, finite: Tensor | None) -> None
                     else F.where(finite, as_tensor(value, variable.dtype).astype(variable.dtype), variable.tensor))
 
 
+NARROW_STATE = "bfloat16"  # the dtype in which state may be kept
+DRAWS = 1 << 24  # numbers of steps that float32 tells apart
 SUM = "sum_of_gradients"  # what is kept of parameters that do not move in every step
 
 
@@ -77,17 +91,25 @@ class Optimizer(Configured):
     recorded = False
     state: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
+    wide_state: ClassVar[str] = ""  # why state_dtype is refused: "its parameters are made of it"
     tried: ClassVar[dict[str, Any]] = {}  # fields that checks run it with, where not the usual ones
     lr: float | Schedule = field(0.01, doc="learning rate, or a schedule of it by step")
     clip_value: float | None = field(None, doc="bound on every |gradient element|", gt=0, kw_only=True)
     clip_norm: float | None = field(None, doc="bound on the L2 norm of the whole gradient", gt=0, kw_only=True)
     maximize: bool = field(False, doc="whether steps go up", kw_only=True)
+    state_dtype: str | None = choice(
+        None, (None, NARROW_STATE), kw_only=True,
+        doc="dtype of the state vectors, rounded up or down by chance; None: float32, or that of float64 parameters")
     groups: tuple[Group, ...] = field((), doc="parameters with a rate or decay of their own, or frozen", kw_only=True)
 
     def check_fields(self) -> None:
         super().check_fields()
         if not isinstance(self.lr, Schedule) and not self.lr >= 0:
             raise ConfigError(f"{type(self).__name__}(lr={self.lr!r}): expected a learning rate of at least 0.")
+        if self.state_dtype is not None and self.wide_state:
+            raise ConfigError(
+                f"{type(self).__name__}(state_dtype={self.state_dtype!r}): expected None, for {self.wide_state}; "
+                "leave it out, or take Adam.")
         if any(g.weight_decay is not None for g in self.groups) and "weight_decay" not in self._attributes:
             raise ConfigError(
                 f"{type(self).__name__}(groups=...): expected groups without weight_decay, "
@@ -134,7 +156,7 @@ class Optimizer(Configured):
 
     def state_bytes(self, size: int) -> int:
         """[bytes] of state for `size` float32 parameters."""
-        return 4 * len(self.slots()) * size
+        return (2 if self.state_dtype else 4) * len(self.slots()) * size
 
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The first value of a state vector for parameters w (float64).
@@ -197,12 +219,14 @@ class Optimizer(Configured):
 
     def _section(self, params: list[Parameter], group: int, kind: Hashable, beat: tuple[int, int, int]) -> Section:
         arena, (_, every, since) = Arena(params), beat
-        narrow = arena.dtype in ("float16", "bfloat16")
+        kept = "float32" if arena.dtype in NARROW else arena.dtype
         w = np.asarray(arena.flat.numpy(), np.float64)
         memory = {}
         for n in (*self.slots(), *((SUM,) if every > 1 else ())):
             value = self.start(n, w) if n != SUM else np.zeros(w.shape)
-            value = value if value.dtype != np.float64 else value.astype("float32" if narrow else np_dtype(arena.dtype))
+            if value.dtype == np.float64:
+                narrow = self.state_dtype and n != SUM and value.shape == w.shape
+                value = value.astype(np_dtype(self.state_dtype if narrow else kept))
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
@@ -227,13 +251,19 @@ class Optimizer(Configured):
         n-th step, whether they do, and the scalars by how often they did.
         """
         numbers = [self.pace(self.rate(t, k), max(1, (t - since) // n)) for k, n, since in self._beats]
+        numbers += [float(t % DRAWS)] if self._draws else []
         for n, since in self._spans():
             numbers += [*((float(t % n == 0),) if n > 1 else ()), *self.scalars(max(1, (t - since) // n)).values()]
         return np.array(numbers, np.float32)
 
+    @property
+    def _draws(self) -> bool:
+        """Whether anything is rounded by chance, and the number of the step is among the scalars for that."""
+        return self.state_dtype is not None or any(a.dtype == NARROW_STATE for a in self.arenas)
+
     def _spans(self) -> dict[tuple[int, int], int]:
         """Every how many steps parameters move and since when, and where the scalars of those begin in `hyper`."""
-        found, at = {}, len(self._beats)
+        found, at = {}, len(self._beats) + self._draws
         for _, n, since in self._beats:
             if (n, since) not in found:
                 found[n, since], at = at, at + len(self.scalars(1)) + (n > 1)
@@ -258,14 +288,23 @@ class Optimizer(Configured):
             at += len(section.params)
         flat, finite = scaling.unscaled(flat) if scaling is not None else (flat, None)
         spans, (flat, moves) = self._spans(), self._handed(flat, h, finite)
+        draw = h[len(self._beats)].astype("int32") if self._draws else None
         for section, g, when in zip(self.sections, self.clip([-g for g in flat] if self.maximize else flat), moves,
                                     strict=True):
             first = spans[section.every, section.since] + (section.every > 1)
             more = {n: h[first + k] for k, n in enumerate(self.scalars(1))}
             scalars = Scalars(more, lr=h[section.rate], decay=section.decay, section=section)
-            w = self.step(section.arena.flat.tensor, g, Memory(section.memory, when), scalars)
+            w = self._stepped(section, g, Memory(section.memory, when, draw), scalars, draw)
             assign(section.arena.flat, w, when)
         return finite
+
+    def _stepped(self, section: Section, g: Tensor, s: Memory, h: Scalars, draw: Tensor | None) -> Tensor:
+        """The new w: of 16-bit parameters computed in float32, and of bfloat16 rounded up or down by chance."""
+        w = section.arena.flat.tensor
+        if w.dtype not in NARROW:
+            return self.step(w, g, s, h)
+        new = self.step(w.astype("float32"), g.astype("float32"), s, h)
+        return stochastic_round(new, draw) if draw is not None and w.dtype == NARROW_STATE else new
 
     def _handed(self, flat: list[Tensor], h: Tensor,
                 finite: Tensor | None) -> tuple[list[Tensor], list[Tensor | None]]:

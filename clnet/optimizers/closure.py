@@ -264,6 +264,7 @@ class ClosureOptimizer(Optimizer, abstract=True):
 
     vectors: ClassVar[tuple[str, ...]] = ("x", "d", "g", "g0")
     matrices: ClassVar[tuple[str, ...]] = ()
+    wide_state = "its directions are made of differences of its state"
     tried: ClassVar[dict[str, Any]] = {"max_iter": 1}
     lr: float | Schedule = field(1.0, doc="factor of the first step that is tried, or a schedule of it by step")
     max_iter: int = positive(20, doc="iterations a step, all on its batch")

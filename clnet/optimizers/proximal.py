@@ -130,7 +130,7 @@ class ADMM(Optimizer):
         return np.array([self.rho, math.inf, math.inf]) if slot == "penalty" else np.zeros(w.shape)
 
     def state_bytes(self, size: int) -> int:
-        return 4 * (2 * size + 3)
+        return (2 if self.state_dtype else 4) * 2 * size + 12
 
     def scalars(self, t: int) -> dict[str, float]:
         return {"turn": float(t % self.inner_steps == 0)}
@@ -171,6 +171,7 @@ class FTRL(Optimizer):
     spec_name = "FTRL"
     aliases = ("Ftrl",)
     state = ("z", "q")
+    wide_state = "its parameters are computed from its state alone"
     lr: float | Schedule = field(1.0, doc="factor on α, or a schedule of it by step")
     alpha: float = positive(0.005, doc="α, learning rate")
     beta: float = field(1.0, doc="β", ge=0)

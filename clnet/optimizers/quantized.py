@@ -25,6 +25,7 @@ class Adam8bit(Adam):
 
     spec_name = "Adam8bit"
     state: ClassVar[tuple[str, ...]] = ("m_code", "m_scale", "v_code", "v_scale")
+    wide_state = "its state takes a byte a number already"
     block: int = positive(2048, doc="elements that share a scale")
 
     def slots(self) -> tuple[str, ...]:

@@ -104,19 +104,21 @@ class Result:
 
 def train_digits(kind: str = "mlp", epochs: int | None = None, device: Where = None, seed: int = 0,
                  verbose: bool = False, precision: str | None = None, lr: float | None = None, batch_size: int = BATCH,
-                 **fit: Any) -> Result:
+                 state_dtype: str | None = None, **fit: Any) -> Result:
     """Trains one of the networks on the digits: 80 % of them, chosen by a fixed seed; the rest is the test.
     Other arguments go to `fit`.
 
     device       anything `clnet.use` takes; None: the one in use
     epochs, lr   None: the network's own; lr is the rate at first, a cosine takes it to 0
+    state_dtype  that of AdamW
     """
     with on(device if device is not None else current()) as engine:
         train, test = data.load("digits").split(0.2, 0)
         model = digits_model(kind, seed)
         epochs = EPOCHS[kind] if epochs is None else epochs
         schedule = CosineAnnealingLR(max(epochs, 1) * -(-len(train) // batch_size), lr=RATE[kind] if lr is None else lr)
-        trainer = Trainer(model, CrossEntropyLoss(), AdamW(lr=schedule, weight_decay=DECAY), precision=precision)
+        optimizer = AdamW(lr=schedule, weight_decay=DECAY, state_dtype=state_dtype)
+        trainer = Trainer(model, CrossEntropyLoss(), optimizer, precision=precision)
         started = time.perf_counter()
         history = trainer.fit(train, epochs, batch_size, test, seed=seed, verbose=verbose, **fit)
         seconds = time.perf_counter() - started

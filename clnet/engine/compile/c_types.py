@@ -133,6 +133,7 @@ def helpers(text: str, device: Device) -> str:
                        f"{{ return as_{f}(convert_{u}(to_bfloat16_{lanes}(x)) << 16); }}")
         if name == "round_float16":
             out.append(_round_float16(int(lanes)))
+    out += [_stochastic(int(lanes or 1)) for _, _, lanes in mentions(text, ["STOCHASTIC"], r"(float)(\d*)\b")]
     return "\n".join(out)
 
 
@@ -173,6 +174,13 @@ def _round_float16(lanes: int) -> str:
             f"    const {u} r = (as_{u}(m) + 0xfffu + ((as_{u}(m) >> 13) & 1u)) & ~0x1fffu;\n"
             f"    const {f} big = r < 0x47800000u ? as_{f}(r) : ({f})(INFINITY);\n"
             f"    return x != x ? x : copysign(as_{i}(m) < 0x38800000 ? small : big, x);\n}}")
+
+
+def _stochastic(lanes: int) -> str:
+    """x to bfloat16's values: away from 0 where its lower bits and y, below 2¹⁶, carry."""
+    f, u = vector("float", lanes), vector("uint", lanes)
+    return (f"inline {f} STOCHASTIC_{f}({f} x, {f} y) "
+            f"{{ return x != x ? x : as_{f}((as_{u}(x) + convert_{u}(y)) & 0xffff0000u); }}")
 
 
 def _store_half(lanes: int, by_lane: bool) -> str:

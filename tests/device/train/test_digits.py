@@ -42,6 +42,13 @@ def test_digits_target(kind: str, engine: Any) -> None:
     assert not getattr(engine, "fallbacks", {}), engine.fallbacks
 
 
+def test_state_in_bfloat16_trains_as_well(engine: Any) -> None:
+    skip_slow(engine, "mlp")
+    wide, narrow = (train_digits("mlp", state_dtype=d) for d in (None, "bfloat16"))
+    assert narrow.trainer.optimizer.memories[0]["v"].dtype == "bfloat16"
+    assert narrow.accuracy >= max(TARGET["mlp"], wide.accuracy - 0.005), (wide, narrow)
+
+
 @pytest.mark.parametrize("kind", list(EPOCHS))
 def test_losses_of_the_oracle_and_equal_bits(kind: str, engine: Any) -> None:
     skip_slow(engine, kind)
