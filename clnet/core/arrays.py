@@ -101,6 +101,9 @@ def as_array(value: Any, who: str = "data") -> Array:
         raise DataError(
             f"{who}: expected an array; got a {type(value).__name__}, which has no length; "
             "collect it first: np.stack(list(...)).")
+    if isinstance(tensors := getattr(value, "tensors", None), tuple):
+        raise DataError(f"{who}: expected an array; got a {type(value).__name__} of {len(tensors)} tensors; "
+                        "pass the one that is meant: data.tensors[0].")
     if isinstance(value, (Frame, ByColumns)):
         return _of_frame(value, who)
     if isinstance(value, Series):
@@ -263,4 +266,7 @@ def pair(data: Any, who: str = "data") -> Any:
             "makes it, or collect them first: x, y = map(np.concatenate, zip(*batches)).")
     if getattr(data, "shape", None) is not None or isinstance(data, (list, tuple)):
         raise DataError(f"{who}: expected labels too; got {kind} alone; pass x and y: fit(x, y).")
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict)):
+        raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}, which gives one sample "
+                        "after another; a loader of it is taken: DataLoader(data, batch_size=64, shuffle=True).")
     raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}; see data.from_arrays.")

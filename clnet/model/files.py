@@ -21,7 +21,7 @@ import safetensors.numpy
 
 from ..config.fields import parse_json
 from ..core.spec import dtype_name, is_float, np_dtype
-from ..core.state import Arena, Variable, changed
+from ..core.state import Arena, Parameter, Variable, changed
 from ..core.tensor import Operators, TensorLike, tensor
 from ..errors import CheckpointError, ClnetError, ConfigError
 from ..layers.base import Layer
@@ -59,18 +59,21 @@ def write(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]], meta: Ma
 
 def _path(path: str | Path, who: str) -> Path:
     try:
-        return Path(path)
+        found = Path(path)
     except TypeError:
-        raise CheckpointError(f"{who}: expected the path of a file; got {reprlib.repr(path)}.") from None
+        found = Path()
+    if not found.name:
+        raise CheckpointError(f"{who}: expected the path of a file; got {reprlib.repr(path)}.")
+    return found
 
 
 def _unwritable(path: Path, error: OSError) -> str:
     if not path.parent.is_dir():
         folder = repr(str(path.parent))
         return f"expected a folder that exists; got {folder}; create it: Path({folder}).mkdir(parents=True)."
-    if path.is_dir():
+    if os.path.isdir(path):
         return f"expected the path of a file; got a folder; give it a name: {str(path / 'model.safetensors')!r}."
-    left = "; the old file is as it was." if path.exists() else "."
+    left = "; the old file is as it was." if os.path.exists(path) else "."
     return f"expected a place to write to; got: {error.strerror or error}{left}"
 
 
@@ -328,6 +331,9 @@ def load(path: str | Path) -> Layer:
             f"{who}: expected a configuration inside; got none; make the model and call model.load(path).") from None
     except ClnetError as error:
         raise CheckpointError(f"{who}: expected a configuration that this version reads; got: {error}") from None
+    for name, v in model.variables().items():
+        if isinstance(v, Parameter) and name in arrays and is_float(kept := dtype_name(arrays[name].dtype)):
+            v.convert(kept)
     set_values(model, arrays, who)
     return model
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import arguments
 from ..errors import DataError
 from .ahead import ahead
 from .samples import Batch, Samples, as_dataset
@@ -31,7 +32,8 @@ class Batches:
 
     def __init__(self, data: Samples | Any, size: int | None = None, shuffle: bool = True, seed: int = 0,
                  tokens: int | None = None, drop_last: bool = False, bucket: bool = True) -> None:
-        self.data, self.shuffle, self.seed = as_dataset(data), shuffle, int(seed)
+        self.data, self.shuffle = as_dataset(data), shuffle
+        self.seed = arguments.integer("Batches", "seed", seed, 0, DataError)
         if size is not None and tokens is not None:
             raise DataError(f"Batches(size={size!r}, tokens={tokens!r}): expected one of them; leave one out.")
         self.size = None if tokens is not None else SIZE if size is None else _count("size", "samples", size)
@@ -140,7 +142,8 @@ class Batches:
 
 def _count(name: str, what: str, value: Any) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise DataError(f"Batches({name}={value!r}): expected a whole number of {what}, at least 1.")
+        called = "batch_size" if name == "size" else name
+        raise DataError(f"fit({called}={value!r}): expected a whole number of {what}, at least 1.")
     return int(value)
 
 

@@ -115,8 +115,10 @@ def held_out(data: Samples, validation: object, seed: int) -> tuple[Samples, Sam
     if validation is None:
         return data, None
     if isinstance(validation, (int, float, np.number)) and not isinstance(validation, Samples):
-        train, held = data.split(validation, seed)  # type: ignore[arg-type]
-        return train, held
+        try:
+            return data.split(validation, seed)  # type: ignore[arg-type]
+        except DataError as error:
+            raise DataError(str(error).replace(f"{data.title}.split(test=", "fit(validation=", 1)) from None
     try:
         return data, as_samples(validation).prepared_by(data.preparation)
     except DataError as error:

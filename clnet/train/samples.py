@@ -327,8 +327,15 @@ def single(a: np.ndarray[Any, Any], who: str = "data") -> np.ndarray[Any, Any]:
 
 
 def from_arrays(x: Any, y: Any, names: Sequence[str] = (), description: str = "", title: str = "data") -> Dataset:
-    """A data set from arrays, frames, tensors or lists: see Dataset. Raises DataError."""
-    return Dataset(x, y, tuple(map(str, names)), description, title)
+    """A data set from arrays, frames, tensors or lists: see Dataset; `names` are those of the classes.
+    Raises DataError.
+    """
+    found = Dataset(x, y, tuple(map(str, names)), description, title)
+    most = int(found.y.max()) if found.names and found.y.dtype.kind in "iu" else -1
+    if most >= len(found.names) or len(set(found.names)) < len(found.names):
+        raise DataError(f"{title}: expected a name of its own for each class from 0 to {max(most, 0)}; "
+                        f"got names={list(found.names)[:8]}.")
+    return found
 
 
 def as_dataset(data: object) -> Samples:

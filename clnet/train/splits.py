@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import arguments
 from ..errors import DataError
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +30,7 @@ def count_of(who: str, test: object, total: int) -> int:
 def parts(who: str, total: int, test: object, seed: int, strata: Array | None, groups: Array | None,
           ) -> tuple[Array, Array]:
     """The numbers of the samples to train with and of those held out, each rising. Raises DataError."""
-    draws = np.random.Generator(np.random.PCG64(seed))
+    draws = np.random.Generator(np.random.PCG64(arguments.integer(who, "seed", seed, 0, DataError)))
     count = count_of(who, test, total)
     if strata is not None and groups is not None:
         raise DataError(f"{who}: expected stratify= or groups=; got both; groups stay whole, so that no share is kept.")

@@ -73,6 +73,9 @@ class Stream(Samples):
                 continue
             inputs = [as_array(a, self.title) for a in parts(x)]
             targets = None if y is None else as_array(y, self.title)
+            if len({len(a) for a in (*inputs, *(() if targets is None else (targets,)))}) > 1:
+                raise DataError(f"{self.title}: expected as many samples as targets in a batch; got shapes "
+                                f"{' and '.join(str(a.shape) for a in (*inputs, targets) if a is not None)}.")
             for k in range(len(inputs[0])):
                 yield tuple(a[k] for a in inputs), None if targets is None else targets[k]
 
@@ -100,6 +103,9 @@ class Stream(Samples):
             if len(chunk) == size or not drop_last:
                 yield self._checked(self._stacked(chunk), count)
             count += len(chunk)
+        if not count:
+            raise DataError(f"{self.title}: expected samples in every pass; got none, after {self.seen} before; "
+                            "the function has to make a new iterator whenever it is called.")
         self.seen = max(self.seen, count)
         if self.length is not None and count < self.length:
             warnings.warn(f"{self.title}: expected {self.length} samples an epoch; got {count}.", UserWarning,
@@ -172,8 +178,9 @@ class StreamBatches(Batches):
     data: Stream
 
     def __init__(self, data: Stream, size: int | None, shuffle: bool, seed: int = 0, drop_last: bool = False) -> None:
-        self.data, self.shuffle, self.seed = data, shuffle, int(seed)
-        self.count = arguments.integer("Batches", "size", data.size if size is None else size, 1, DataError)
+        self.data, self.shuffle = data, shuffle
+        self.seed = arguments.integer("Batches", "seed", seed, 0, DataError)
+        self.count = arguments.integer("Batches", "batch_size", data.size if size is None else size, 1, DataError)
         self.size = self.count
         self.tokens, self.bucket, self.drop_last = None, True, bool(drop_last)
 

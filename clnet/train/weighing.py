@@ -72,25 +72,36 @@ def _of_classes(data: Samples, given: object) -> tuple[float, ...]:
     if not y.size or (y.dtype.kind == "f" and not (y % 1 == 0).all()) or y.min() < 0:
         raise DataError(f"{who}: expected targets that are class numbers; got {y.dtype} of shape {y.shape}.")
     counts = np.bincount(y.astype(np.int64).reshape(-1), minlength=max(2, len(data.classes)))
-    if given == "balanced" and not data.counted:
+    if y.ndim == 2 and y.shape[1] > 1 and (y.sum(axis=1) == 1).all() and y.max() == 1:
+        raise DataError(f"{who}: expected targets that are class numbers; got one column a class, shape {y.shape}; "
+                        "number them: y.argmax(1).")
+    balanced = isinstance(given, str) and given == "balanced"
+    if balanced and not data.counted:
         raise DataError(f"{who}: expected a weight for each class of a {type(data).__name__}, whose samples are not "
                         "counted before they come; got 'balanced'.")
-    if given == "balanced":
+    if balanced:
         there = counts > 0
         return tuple(np.where(there, counts.sum() / (there.sum() * np.maximum(counts, 1)), 1.0).tolist())
+    listed = isinstance(given, (list, tuple, np.ndarray)) and len(np.shape(given)) == 1
+    if listed and len(given) >= len(counts):  # type: ignore[arg-type]
+        given = dict(enumerate(given))  # type: ignore[arg-type]
     if not isinstance(given, Mapping):
         raise ConfigError(f'{who}: expected "balanced" or a weight for each class, as {{0: 1.0, 1: 5.0}}; '
                           f"got {given!r}.")
-    found = np.ones(len(counts))
-    names: dict[object, int] = {**dict(enumerate(range(len(counts)))), **{n: k for k, n in enumerate(data.classes)}}
+    whole = not data.classes and set(given) == set(range(len(given)))  # some of which may have no sample here
+    count = max(len(counts), len(given) if whole else 0)
+    found = np.ones(count)
+    names: dict[object, int] = {**dict(enumerate(range(count))), **{n: k for k, n in enumerate(data.classes)}}
     for name, value in given.items():
         if name not in names:
-            raise ConfigError(f"{who}: expected class numbers below {len(counts)}"
+            raise ConfigError(f"{who}: expected class numbers below {count}"
                               f"{f', or names {data.classes}' if data.classes else ''}; got {name!r}"
                               f"{ending(str(name), data.classes)}")
         if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
             raise ConfigError(f"{who}: expected finite weights of at least 0; got {value!r} for {name!r}.")
         found[names[name]] = value
+    if not found[: len(counts)][counts > 0].any():
+        raise ConfigError(f"{who}: expected a weight above 0 for a class that is there; got {given!r}.")
     return tuple(found.tolist())
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,16 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 
+def check_folder(who: str, path: Path) -> None:
+    """Raises ConfigError where no file can lie there: before hours of training, not behind them."""
+    if os.path.isdir(path):
+        raise ConfigError(f"{who}({str(path)!r}): expected the path of a file; got a folder; name a file in it.")
+    if not os.path.isdir(path.parent):
+        folder = repr(str(path.parent))
+        raise ConfigError(f"{who}({str(path)!r}): expected a folder that exists; got {folder}; create it: "
+                          f"Path({folder}).mkdir(parents=True).")
+
+
 class Checkpoint(Callback):
     """Writes everything that `fit(resume=path)` needs, every `every` epochs and, if given, every `steps` steps."""
 
@@ -22,6 +35,9 @@ class Checkpoint(Callback):
         if every < 1 or (steps is not None and steps < 1):
             raise ConfigError(f"Checkpoint(every={every!r}, steps={steps!r}): expected whole numbers of at least 1.")
         self.path, self.every, self.steps = Path(path), every, steps
+
+    def on_prepare(self, trainer: Trainer) -> None:
+        check_folder("Checkpoint", self.path)
 
     def on_batch_end(self, trainer: Trainer) -> None:
         if self.steps and trainer.optimizer.t % self.steps == 0:
@@ -32,27 +48,41 @@ class Checkpoint(Callback):
             trainer.save_checkpoint(self.path)
 
 
-class CSVLog(Callback):
+class _Log(Callback):
+    """A file of numbers. Where it cannot be written, that is a warning: a full disk ends no training."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def on_prepare(self, trainer: Trainer) -> None:
+        check_folder(type(self).__name__, self.path)
+
+    def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
+        try:
+            self.write(trainer, logs)
+        except OSError as error:
+            warnings.warn(f"{type(self).__name__}({str(self.path)!r}): epoch {int(logs['epoch'])} is not in it: "
+                          f"{error}; the training goes on.", RuntimeWarning, stacklevel=2)
+
+    def write(self, trainer: Trainer, logs: dict[str, float]) -> None:
+        raise NotImplementedError
+
+
+class CSVLog(_Log):
     """The rows of the history as a CSV file, rewritten after each epoch."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
-        history = trainer.history
-        with self.path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, history.columns())
-            writer.writeheader()
-            writer.writerows(history.rows)
+    def write(self, trainer: Trainer, logs: dict[str, float]) -> None:
+        history, text = trainer.history, io.StringIO()
+        writer = csv.DictWriter(text, history.columns())
+        writer.writeheader()
+        writer.writerows(history.rows)
+        self.path.write_text(text.getvalue(), newline="")
 
 
-class JSONLog(Callback):
+class JSONLog(_Log):
     """A JSON object per line and epoch, appended."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
+    def write(self, trainer: Trainer, logs: dict[str, float]) -> None:
         with self.path.open("a") as file:
             file.write(json.dumps({k: v if math.isfinite(v) else None for k, v in logs.items()}) + "\n")
 

@@ -12,6 +12,7 @@ from ...errors import ConfigError
 from ...metrics.base import higher_is_better
 from ...model.files import save, set_values, values
 from .base import Callback
+from .files import check_folder
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -84,6 +85,9 @@ class ModelCheckpoint(_Watching):
     def __init__(self, path: str | Path, monitor: str = "val_loss", mode: str = "auto", best_only: bool = True) -> None:
         super().__init__(monitor, mode)
         self.path, self.best_only = Path(path), best_only
+
+    def on_prepare(self, trainer: Trainer) -> None:
+        check_folder("ModelCheckpoint", self.path)
 
     def on_epoch_end(self, trainer: Trainer, logs: dict[str, float]) -> None:
         if not self.best_only or self.improved(logs):
