@@ -43,8 +43,13 @@ class Rows(ABC):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Array:
-        numbers = np.arange(len(self))[index]
-        return self.read(numbers) if numbers.ndim else self.read(numbers[None])[0]
+        """As of an array; only the rows that are asked for are read."""
+        first, *rest = index if isinstance(index, tuple) else (index,)
+        if first is None or first is Ellipsis:
+            return np.asarray(self[:][index])
+        numbers = np.arange(len(self))[first]
+        found = self.read(numbers) if numbers.ndim else self.read(numbers[None])[0]
+        return found[(*[slice(None)] * numbers.ndim, *rest)] if rest else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self[:].astype(dtype or self.dtype, copy=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Fit = Literal["crop", "pad", "stretch"]
 FITS = ("crop", "pad", "stretch")
-GREY = ("1", "L", "LA", "I;16", "I")
+GREY = ("1", "L", "LA", "I", "F")  # modes of Pillow that are grey, and all that begin with "I;16"
 BUDGET = 1 << 30  # [bytes] of decoded pictures, a byte a value, that are kept in memory
 SIDES = ("train", "training", "test", "testing", "val", "valid", "validation")
 ORIENTATION = 0x0112  # of EXIF; from 5 on height and width change places
@@ -131,7 +132,8 @@ def read_images(folder: str | Path | Sequence[str | Path], size: int | Sequence[
     broken  files that Pillow cannot read are left out, "warn", and named in one warning; or "raise"
     budget  [bytes] up to which decoded pictures, a byte a value, are kept in memory; larger ones are decoded batch by
             batch, and a file that breaks off then raises DataError
-    Orientation is the camera's (EXIF), transparency white. Raises DataError, ConfigError.
+    Orientation is the camera's (EXIF), transparency white; 16 bits of grey are divided by 65535, floats are taken from
+    0 to 1. What begins with "." is not looked at. Raises DataError, ConfigError.
     """
     who = f"read_images({folder if isinstance(folder, (str, Path)) else '[...]'})"
     for name, value, known in (("mode", mode, (None, "RGB", "L")), ("fit", fit, FITS),
@@ -139,13 +141,17 @@ def read_images(folder: str | Path | Sequence[str | Path], size: int | Sequence[
         if value not in known:
             raise ConfigError(f"{who}: expected {name}={' or '.join(map(repr, known))}; got {value!r}.")
     files, labels = _found(folder, who)
+    if not files:
+        raise DataError(f"{who}: expected at least one picture; got none.")
     sizes, modes, wrong = _headers(files)
     _say(wrong, broken, who, len(files))
     there = [k for k, f in enumerate(files) if f not in wrong]
     files, labels = [files[k] for k in there], labels and [labels[k] for k in there]
     classes = tuple(sorted(set(labels or ()), key=_natural))
-    made = ImagePreparation(_size(size, sizes, who), 1 if mode == "L" or (not mode and modes <= set(GREY)) else 3, fit,
-                            classes)
+    if doubts := _doubts(folder, labels):
+        warnings.warn(f"{who}: {'; '.join(doubts)}.", UserWarning, stacklevel=2)
+    channels = 1 if mode == "L" or (not mode and all(map(_is_grey, modes))) else 3
+    made = ImagePreparation(_size(size, sizes, who), channels, fit, classes)
     number = {c: k for k, c in enumerate(classes)}
     y = np.array([number[c] for c in labels] if labels else [0] * len(files), np.int32)
     return _dataset(made, files, y, labels is not None, budget, broken, who)
@@ -157,6 +163,8 @@ def _found(given: Any, who: str) -> tuple[list[Path], list[str] | None]:
     from PIL import Image
 
     if not isinstance(given, (str, Path)):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(p, (str, Path)) for p in given):
+            raise DataError(f"{who}: expected a folder of pictures, a file or a list of files; got {given!r:.60}.")
         return [Path(p) for p in given], None
     top, known = Path(given), Image.registered_extensions()
     if top.is_file():
@@ -167,9 +175,10 @@ def _found(given: Any, who: str) -> tuple[list[Path], list[str] | None]:
 
     def pictures(folder: Path, deep: bool) -> list[Path]:
         found = folder.rglob("*") if deep else folder.iterdir()
-        return sorted(p for p in found if p.suffix.lower() in known and not p.name.startswith(".") and p.is_file())
+        return sorted(p for p in found if p.suffix.lower() in known and p.is_file()
+                      and not any(map(_hidden, p.relative_to(folder).parts)))
 
-    classes = {d.name: pictures(d, True) for d in sorted(top.iterdir()) if d.is_dir() and not d.name.startswith(".")}
+    classes = {d.name: pictures(d, True) for d in sorted(top.iterdir()) if d.is_dir() and not _hidden(d.name)}
     classes = {name: files for name, files in classes.items() if files}
     if classes and {name.lower() for name in classes} <= set(SIDES):
         raise DataError(f"{who}: expected a folder for each class; got {listed(classes)}; read one of them, and "
@@ -179,8 +188,48 @@ def _found(given: Any, who: str) -> tuple[list[Path], list[str] | None]:
         return ([f for files in classes.values() for f in files],
                 [name for name, files in classes.items() for _ in files])
     if not (flat := pictures(top, False)):
-        raise DataError(f"{who}: expected pictures (.png, .jpg, .webp, ...), in a folder for each class; got none.")
+        raise DataError(f"{who}: expected pictures (.png, .jpg, .webp, ...), in a folder for each class; got "
+                        f"{_instead(top)}.")
     return flat, None
+
+
+def _hidden(name: str) -> bool:
+    """Of a file or folder that nobody put there as a picture: of notebooks, of macOS."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def _instead(top: Path) -> str:
+    """What is there in the place of pictures."""
+    others = [p for p in sorted(top.rglob("*"))[:1000] if p.is_file() and not any(map(_hidden, p.parts[-2:]))]
+    if idx := next((p for p in others if "idx" in p.name), None):
+        return f"files of MNIST; read one: read({str(idx)!r})"
+    kinds = Counter(p.suffix.lower() or "no ending" for p in others)
+    return "files with " + ", ".join(f"{k} ({n})" for k, n in kinds.most_common(4)) if kinds else "none"
+
+
+def _doubts(given: Any, labels: Sequence[str] | None) -> list[str]:
+    """What of a folder is not among the classes, and a single class."""
+    if labels is None:
+        return []
+    top, known = Path(given), {ending.lower() for ending in _endings()}
+    there = [p for p in sorted(top.iterdir()) if not _hidden(p.name)]
+    lost = [p.name for p in there if p.is_dir() and p.name not in labels]
+    beside = sum(p.is_file() and p.suffix.lower() in known for p in there)
+    found = [f"folders without a picture that can be read are no classes: {listed(lost)}"] if lost else []
+    if beside:
+        found.append(f"{plural(beside, 'picture')} beside the folders of classes left out")
+    if len(set(labels)) == 1:
+        (one,) = set(labels)
+        inner = [p.name for p in (top / one).iterdir() if p.is_dir() and not _hidden(p.name)]
+        more = f"; if its folders are the classes, read {str(top / one)!r}" if len(inner) > 1 else ""
+        found.append(f"got one class, {one!r}{more}")
+    return found
+
+
+def _endings() -> Iterable[str]:
+    from PIL import Image
+
+    return Image.registered_extensions()
 
 
 def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], set[str], dict[Path, str]]:
@@ -217,9 +266,10 @@ def _say(wrong: dict[Path, str], broken: str, who: str, count: int, depth: int =
         return
     names = listed([f"{p.parent.name}/{p.name}" for p in wrong], MOST)
     text = f"{who}: expected pictures that Pillow reads; got {plural(len(wrong), 'broken file')}: {names}"
+    first = next(iter(wrong.values())).rpartition("got: ")[2].rstrip(".")
     if broken == "raise" or len(wrong) == count:
-        raise DataError(f"{text}; the first: {next(iter(wrong.values()))}.")
-    warnings.warn(f"{text}; left out.", UserWarning, stacklevel=depth)
+        raise DataError(f"{text}; the first: {first}.")
+    warnings.warn(f"{text}; left out; the first: {first}.", UserWarning, stacklevel=depth)
 
 
 def _dataset(made: ImagePreparation, files: list[Path], y: Array, labelled: bool, budget: int,
@@ -246,13 +296,20 @@ def _tried(made: ImagePreparation, path: Path) -> Array | str:
         return str(error)
 
 
+def _is_grey(mode: str) -> bool:
+    return mode in GREY or mode.startswith("I;16")
+
+
 def _converted(image: Image, channels: int) -> Image:
     """As bytes of grey or of red, green and blue; what is transparent is white."""
     from PIL import Image as pillow
 
-    if image.mode.startswith("I"):  # 16 bits of grey
-        wide = np.asarray(image).astype(np.int64)
-        image = pillow.fromarray((wide >> 8 if wide.max() > 255 else wide).clip(0, 255).astype(np.uint8))
+    if image.mode[0] in "IF":  # the scale is that of the file, not of what this picture holds
+        wide, most = np.asarray(image), 1.0 if image.mode == "F" else 65535
+        if wide.min() < 0 or wide.max() > most:
+            raise ValueError(f"values from {wide.min():g} to {wide.max():g}, where 0 to {most:g} are taken; make "
+                             "an array of them with your scale: np.asarray(PIL.Image.open(path)) / scale")
+        image = pillow.fromarray((wide * (255.0 / most)).round().astype(np.uint8))
     if "A" in image.mode or "transparency" in image.info:
         seen = image.convert("RGBA")
         image = pillow.alpha_composite(pillow.new("RGBA", seen.size, "white"), seen)

@@ -136,3 +136,55 @@ def test_mapped_files_are_read_batch_by_batch(tmp_path: Path, monkeypatch: pytes
         trainer.fit(train, epochs=1, batch_size=50, validation=test, verbose=False)
         assert trainer.predict(test.x, batch_size=50).shape == (250, 2)
     assert max(read) <= 256 and sum(read) == 750
+
+
+def test_the_scale_of_deep_pictures_is_that_of_the_file_not_of_what_it_holds(tmp_path: Path) -> None:
+    for k, value in enumerate((100, 10_000)):  # a dark one among them
+        Image.fromarray(np.full((2, 2), value, np.uint16)).save(tmp_path / f"{k}.png")
+    dark, light = data.read_images(tmp_path).x[:2]
+    np.testing.assert_allclose([dark.max(), light.max()], [0, 39 / 255], atol=1e-6)
+    for half, ending in ((1, "tif"), (2, "tiff")):
+        Image.fromarray(np.full((2, 2), half / 2, np.float32)).save(tmp_path / f"f.{ending}")
+    floats = data.read_images([tmp_path / "f.tif", tmp_path / "f.tiff"])
+    np.testing.assert_allclose(floats.x[:, 0, 0, 0], [0.5, 1], atol=1 / 255)
+    for wrong in (np.float32(7.5), np.int32(70_000)):
+        Image.fromarray(np.full((2, 2), wrong)).save(tmp_path / "w.tif")
+        with pytest.raises(DataError, match="are taken; make an array of them with your scale"):
+            data.read_images([tmp_path / "w.tif"])
+
+
+def test_what_is_no_class_and_no_picture_is_said(tmp_path: Path) -> None:
+    (tmp_path / "outer" / "data").mkdir(parents=True)
+    one = folder(tmp_path / "outer" / "data")
+    for hidden in (one / next(iter(data.read_images(one).classes)) / ".ipynb_checkpoints", one / "__MACOSX"):
+        hidden.mkdir()
+        Image.new("RGB", (4, 6)).save(hidden / "again.png")
+    count = len(data.read_images(one))
+    assert count == 8  # copies that an editor keeps are no samples
+    (one / "empty").mkdir()
+    Image.new("RGB", (4, 6)).save(one / "beside.png")
+    with pytest.warns(UserWarning, match="no classes: 'empty'; 1 picture beside the folders of classes left out"):
+        assert len(data.read_images(one)) == count
+    with pytest.warns(UserWarning, match=r"got one class, 'data'; if its folders are the classes, read '.*data'"):
+        data.read_images(tmp_path / "outer")
+
+
+@pytest.mark.parametrize(("files", "says"), (
+    (["a/x.heic", "a/y.heic", "b/z.txt"], r"files with .heic \(2\), .txt \(1\)"), ([], "got none"),
+    (["train-images-idx3-ubyte"], r"files of MNIST; read one: read\('")))
+def test_a_folder_without_pictures_is_told_what_is_there(files: list[str], says: str, tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(DataError, match=says):
+        data.read_images(tmp_path)
+    for wrong in (None, 3, [3]):
+        with pytest.raises(DataError, match="expected a folder of pictures, a file or a list of files"):
+            data.read_images(wrong)  # type: ignore[arg-type]
+
+
+def test_pictures_are_indexed_as_an_array_is(tmp_path: Path) -> None:
+    x = data.read_images(folder(tmp_path)).x
+    whole = np.asarray(x)
+    for index in (0, -1, slice(1, 3), [0, 2], (slice(None), 0), (0, 1, 2), (..., 0), (slice(2), slice(None), 1, 1)):
+        np.testing.assert_array_equal(x[index], whole[index])
