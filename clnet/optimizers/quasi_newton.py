@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +54,10 @@ class LineSearchOptimizer(ClosureOptimizer, abstract=True):
         self.kept["learned"] = 0.0 if anew else float(pair) or float(not fresh)
         return slope
 
+    def learn(self, search: Search) -> None:
+        """The memory learns from the iteration that led here."""
+        self.turn(search, True)
+
     def restarts(self, search: Search) -> bool:
         """Whether the memory is left out this time, by count."""
         return False
@@ -101,7 +105,7 @@ class LineSearchOptimizer(ClosureOptimizer, abstract=True):
                 return "neither loss nor gradient become less"
             least = min(least, top)
         if pair and self.state and settled(f, top) and top > self.tol_grad:
-            self.turn(search, True)  # the next step may be on another batch: what this one taught is learned now
+            self.learn(search)  # the next step may be on another batch
         return ""
 
     def _along(self, search: Search, f: float, slope: float) -> tuple[Point | None, float]:
@@ -256,16 +260,22 @@ class LBFGS(LineSearchOptimizer):
 
     def turn(self, search: Search, pair: bool, reset: bool = False) -> float:
         if reset:
-            self.kept = {n: v for n, v in self.kept.items() if n == "fell"}
-        g = self._learn(search) if pair else search.numbers("project", self._project, zero=0.0)
-        pull, self._size = np.array(g[:-1]), g[-1]
+            self._forget()
+        pull = np.array(self._learn(search) if pair else search.numbers("project", self._project, zero=0.0)
+                        if self.kept.get("pairs") else ())
+        self.kept["learned"] = self.kept.get("pairs", 0.0)
+        if not self.kept["learned"]:
+            slope, self._size = search.numbers("down", self._down, zero=0.0)
+            return slope
         weights = self._weights(pull)
         if weights @ pull >= 0:
             return self.turn(search, False, reset=True)
         named = {f"c{k}": float(c) for k, c in enumerate(weights)}
         slope, = search.numbers("combine", self._combine, (), **named)
-        self.kept["learned"] = self.kept.get("pairs", 0.0)
-        return slope if slope < 0 or reset or not self.kept["learned"] else self.turn(search, False, reset=True)
+        return slope if slope < 0 else self.turn(search, False, reset=True)
+
+    def learn(self, search: Search) -> None:
+        self._learn(search)
 
     # --- on the device
     def _basis(self, s: Memory, first: int = 0) -> list[Tensor]:
@@ -274,20 +284,19 @@ class LBFGS(LineSearchOptimizer):
         return [getattr(s, f"{n}{k}") for k in order for n in self.state]
 
     def _project(self, at: Place, h: Scalars) -> Sequence[Tensor]:
-        """The inner products of the basis with g, g · g, ‖g‖₁"""
+        """The inner products of the basis with g, g · g"""
         g = at.v.g
-        return [*(dot(b, g) for b in self._basis(at.s)), dot(g, g), F.sum(F.abs(g)) + h.zero]
+        return [*(dot(b, g) for b in self._basis(at.s)), dot(g, g) + h.zero]
 
     def _replace(self, k: int, at: Place, h: Scalars) -> Sequence[Tensor]:
-        """Pair k becomes that of the last iteration. The inner products of the basis, from k on, with s, y and g; those
-        of s with other s are never needed.
+        """Pair k becomes that of the last iteration. The inner products of the basis, from k on, with y and g, g · g;
+        those of s with what is older are never needed.
         """
         s, y, g = at.w - at.v.x, at.v.g - at.v.g0, at.v.g
         setattr(at.s, f"s{k}", s)
         setattr(at.s, f"y{k}", y)
         basis = [s, y, *self._basis(at.s, k)[2:]]
-        return [*(dot(b, s) for b in basis[1::2]), *(dot(b, v) for v in (y, g) for b in basis), dot(g, g),
-                F.sum(F.abs(g)) + h.zero]
+        return [*(dot(b, v) for v in (y, g) for b in basis), dot(g, g) + h.zero]
 
     def _combine(self, at: Place, h: Scalars) -> Sequence[Tensor]:
         """d from its coefficients in the basis and g; a search may begin at w."""
@@ -298,44 +307,60 @@ class LBFGS(LineSearchOptimizer):
         at.v.d, at.v.x, at.v.g0 = d, at.w, g
         return [dot(g, d)]
 
+    def _down(self, at: Place, h: Scalars) -> Sequence[Tensor]:
+        """d = −g; a search may begin at w. g · d, ‖g‖₁"""
+        g = at.v.g
+        at.v.d, at.v.x, at.v.g0 = -g, at.w, g
+        return [-dot(g, g), F.sum(F.abs(g)) + h.zero]
+
     # --- on the host
+    def _forget(self) -> None:
+        self.kept = {n: v for n, v in self.kept.items() if n == "fell"}
+
     def _learn(self, search: Search) -> list[float]:
-        """Puts the last pair into the memory; the inner products of the basis with g, g · g, ‖g‖₁."""
+        """Puts the last pair into the memory; the inner products of the basis with g, g · g."""
         m, k = self.history, int(self.kept.get("next", 0.0))
         found = search.numbers(f"pair {k}", _Replacing(self, k), zero=0.0)
-        by_s = np.roll(found[:m], k)
-        by_y, by_g = np.roll(np.reshape(found[m : 5 * m], (2, 2 * m)), 2 * k, axis=1)
+        by_y, by_g = np.roll(np.reshape(found[:-1], (2, 2 * m)), 2 * k, axis=1)
+        pairs = self.kept.get("pairs", 0.0)
         if by_y[2 * k] > CURVED:
-            products = [*((2 * k + 1, j, v) for j, v in enumerate(by_y)),
-                        *((2 * k, 2 * j + 1, v) for j, v in enumerate(by_s))]
-            for row, column, value in products:
-                self.kept[f"{row}.{column}"] = self.kept[f"{column}.{row}"] = float(value)
-            self.kept["next"] = float((k + 1) % self.history)
-            self.kept["pairs"] = min(self.kept.get("pairs", 0.0) + 1, float(self.history))
-        return [*map(float, by_g), found[-2], found[-1]]
+            self.products[2 * k + 1, :] = self.products[:, 2 * k + 1] = by_y
+            self.kept["next"], self.kept["pairs"] = float((k + 1) % m), min(pairs + 1, float(m))
+        else:
+            self.kept["pairs"] = min(pairs, m - 1.0)  # its place was that of the oldest
+        return [*map(float, by_g), found[-1]]
 
     def _weights(self, pull: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The two loops in terms of coefficients: those of d in the basis and g; `pull` are the basis' products with g.
         """
-        count, end, n = int(self.kept.get("pairs", 0.0)), int(self.kept.get("next", 0.0)), 2 * self.history
+        count, end, n = int(self.kept["pairs"]), int(self.kept["next"]), 2 * self.history
         pairs = [(end - 1 - k) % self.history for k in range(count)]  # the youngest first
+        along = np.column_stack([self.products, pull[:n]])  # the inner products of the basis with the basis and g
         q, steps = np.zeros(n + 1), []
         q[n] = -1.0
-
-        def along(row: int) -> float:
-            """The inner product of a basis vector with q"""
-            return float(sum(q[j] * self.kept[f"{row}.{j}"] for j in range(n) if q[j]) + q[n] * pull[row])
-
         for k in pairs:
-            a = along(2 * k) / self.kept[f"{2 * k}.{2 * k + 1}"]
-            steps.append(a)
-            q[2 * k + 1] -= a
-        if pairs:
-            k = pairs[0]
-            q *= self.kept[f"{2 * k}.{2 * k + 1}"] / self.kept[f"{2 * k + 1}.{2 * k + 1}"]
+            steps.append(along[2 * k] @ q / along[2 * k, 2 * k + 1])
+            q[2 * k + 1] -= steps[-1]
+        k = pairs[0]
+        q *= along[2 * k, 2 * k + 1] / along[2 * k + 1, 2 * k + 1]
         for k, a in zip(reversed(pairs), reversed(steps), strict=True):
-            q[2 * k] += a - along(2 * k + 1) / self.kept[f"{2 * k}.{2 * k + 1}"]
+            q[2 * k] += a - along[2 * k + 1] @ q / along[2 * k, 2 * k + 1]
         return q
+
+    # --- what a run goes on with
+    def restart(self) -> None:
+        super().restart()
+        self.products = np.zeros((2 * self.history, 2 * self.history))  # of the basis with the basis, where needed
+
+    def counters(self) -> dict[str, float]:
+        known = {f"kept.{i}.{j}": float(self.products[i, j]) for i, j in zip(*np.nonzero(self.products), strict=True)}
+        return super().counters() | known
+
+    def load_counters(self, found: Mapping[str, float]) -> None:
+        super().load_counters(found)
+        for name in [n for n in self.kept if "." in n]:
+            i, j = map(int, name.split("."))
+            self.products[i, j] = self.kept.pop(name)
 
 
 class _Replacing:

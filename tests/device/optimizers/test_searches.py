@@ -12,6 +12,7 @@ import pytest
 from clnet import init
 from clnet import ops as F
 from clnet.core.state import Parameter
+from clnet.core.tensor import tensor
 from clnet.engine.record import Recorded
 from clnet.layers import Activation, BatchNorm, Dense, Dropout
 from clnet.model import Sequential
@@ -57,6 +58,58 @@ def test_rosenbrock_s_valley_in_single_precision(name: str, engine: Any) -> None
         optimizer.t += 1
     np.testing.assert_allclose(p.numpy(), [1.0, 1.0], atol=1e-5)
     assert search.reason, "in ten steps of twenty iterations it says that it is there"
+
+
+def test_l_bfgs_s_directions_are_those_of_the_two_loops(engine: Any, monkeypatch: Any) -> None:
+    """Over the pairs with yᵀs > 0 of those in memory: steps of fixed length through hills and valleys, where many have
+    none, over three steps of the optimizer. A pair that is refused has taken the place of the oldest.
+    """
+    p, history, seen = Parameter(np.linspace(-2, 2.5, 7).astype(np.float32), "w"), 3, []
+    optimizer = LBFGS(history=history, max_iter=9, lr=0.7, line_search=None, tol_grad=0.0, tol_change=0.0)
+    optimizer.attach([p])
+    scale = tensor(np.linspace(0.5, 3, 7).astype(np.float32))
+    search = Search(optimizer, Given(lambda: F.sum(F.sin(p.tensor * scale) + 0.05 * p.tensor**2)), Recorded)
+    turn = LBFGS.turn
+
+    def watched(self: Any, search: Search, pair: bool, reset: bool = False) -> float:
+        slope = turn(self, search, pair, reset)
+        w, g, d = (v.numpy().astype(np.float64) for v in (p, search.at.variables["g"], search.at.variables["d"]))
+        seen.append((w, g, d, bool(self.kept["learned"])))
+        assert slope == pytest.approx(d @ g, rel=1e-4)
+        return slope
+
+    monkeypatch.setattr(LBFGS, "turn", watched)
+    for _ in range(3):
+        search.step(())
+        optimizer.t += 1
+    pairs: list[Any] = []
+    refused = checked = 0
+    for k, (w, g, d, learned) in enumerate(seen):
+        if k:
+            s, y = w - seen[k - 1][0], g - seen[k - 1][1]
+            if s.any():  # else a step of the optimizer begins where the last one ended
+                pairs = pairs[-(history - 1):]
+                refused += y @ s <= 1e-10
+                pairs += [(s, y)] if y @ s > 1e-10 else []
+        if not learned:
+            pairs = []
+        np.testing.assert_allclose(d, -two_loops(pairs, g), rtol=2e-3, atol=2e-3 * np.abs(d).max())
+        checked += len(pairs) == history
+    assert refused and checked, "the walk met both: a pair that is refused, and a memory that is full"
+
+
+def two_loops(pairs: Any, g: Any) -> Any:
+    """H g of Nocedal & Wright 2006, algorithm 7.4."""
+    q, steps = g.copy(), []
+    for s, y in reversed(pairs):
+        steps.append(s @ q / (y @ s))
+        q -= steps[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= s @ y / (y @ y)
+    for (s, y), a in zip(pairs, reversed(steps), strict=True):
+        q += (a - y @ q / (y @ s)) * s
+    return q
 
 
 def test_levenberg_marquardt_goes_on_where_the_loss_has_no_more_digits(engine: Any) -> None:
