@@ -341,7 +341,8 @@ def batch_norm_train(x: TensorLike, gamma: TensorLike | None = None, beta: Tenso
     if n < 2:
         raise ShapeError(
             "batch_norm_train: expected at least 2 values a channel; "
-            f"got x{x.shape} with {n}; use batch_norm with running statistics.")
+            f"got x{x.shape} with {n}; a batch of one sample has no variance: take a larger batch_size, or "
+            "drop_last=True where the last one has one; batch_norm takes running statistics.")
     one = constant(1, x.dtype, (x.shape[axis],)), constant(0, x.dtype, (x.shape[axis],))
     scale, shift = (_channel(d if p is None else p, x, axis) for p, d in zip((gamma, beta), one, strict=True))
     y = _standardize_affine(x, scale, shift, axes=axes, eps=eps)

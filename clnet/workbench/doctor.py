@@ -166,7 +166,8 @@ def _remedies() -> list[str]:
     if version("pyopencl") == "not installed":
         remedies.append("pyopencl is missing: pip install pyopencl")
     if runtimes == {"numpy"}:
-        remedies.append(f"no OpenCL device: {_how_to_get_one()}")
+        hidden = next((note for note in prepare().notes if note.endswith("unset it")), "")
+        remedies.append(f"no OpenCL device: {hidden or _how_to_get_one()}")
     elif _pip_runtimes() and "intel" not in runtimes and version("intel-opencl-rt") != "not installed":
         remedies.append("Intel's runtime is installed but not listed: restart the kernel and import clnet before "
                         "pyopencl")

@@ -123,7 +123,9 @@ def _vendor_folders(found: Runtimes) -> list[Path] | None:
         return None
     if user and MARK not in user:
         if not Path(user).is_dir():
-            found.notes.append(f"OCL_ICD_VENDORS={user} pins one runtime: nothing added")
+            there = Path(user).exists() or os.sep not in user
+            found.notes.append(f"OCL_ICD_VENDORS={user} pins one runtime: nothing added" if there else
+                               f"OCL_ICD_VENDORS={user} is not there, so that no runtime is listed: unset it")
             return None
         return [Path(user)]
     conda = os.environ.get("CONDA_PREFIX")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...core.arrays import Frame as PandasLike
+from ...core.arrays import Series
 from ...errors import DataError
 from ...names import ending, ending_of_path
 from .spelt import ISO_DATE, all_match
@@ -47,6 +48,29 @@ def is_frame(value: object) -> bool:
     return isinstance(value, (PandasLike, PolarsLike))
 
 
+def is_rows(value: object) -> bool:
+    """Whether it is rows with names of columns, in anything that `frame_of` takes."""
+    records = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Mapping)
+    return (is_frame(value) or records or (isinstance(value, Mapping) and len(value) > 0) or _is_row(value)
+            or _has_names(value) or _is_arrow(value))
+
+
+def _is_row(value: object) -> bool:
+    """A row of a frame, which pandas gives as a series."""
+    index = getattr(value, "index", None)
+    return isinstance(value, Series) and index is not None and all(isinstance(n, str) for n in index)
+
+
+def _has_names(value: object) -> bool:
+    """An array of records."""
+    return bool(getattr(getattr(value, "dtype", None), "names", None))
+
+
+def _is_arrow(value: object) -> bool:
+    """A table of Arrow."""
+    return hasattr(value, "column_names") and hasattr(value, "to_pandas")
+
+
 def frame_of(value: object, who: str) -> pandas.DataFrame:
     """A pandas frame of a frame, a dict of columns or a list of records; names of columns are text, each there once.
     Raises DataError.
@@ -61,13 +85,14 @@ def frame_of(value: object, who: str) -> pandas.DataFrame:
         found = pandas.DataFrame(columns)
     elif isinstance(value, pandas.DataFrame):
         found = value
-    elif getattr(getattr(value, "dtype", None), "names", None):  # an array of records
+    elif _has_names(value):
         found = pandas.DataFrame.from_records(value)  # type: ignore[call-overload]
-    elif hasattr(value, "column_names") and hasattr(value, "to_pandas"):  # a table of Arrow
-        found = value.to_pandas()
-    elif (isinstance(value, Mapping) and value) or (isinstance(value, list) and value and isinstance(value[0], dict)):
+    elif _is_arrow(value):
+        found = value.to_pandas()  # type: ignore[attr-defined]
+    elif is_rows(value):
+        one = _is_row(value) or (isinstance(value, Mapping) and all(map(pandas.api.types.is_scalar, value.values())))
         try:
-            found = pandas.DataFrame(value)
+            found = pandas.DataFrame([dict(value)] if one else value)  # type: ignore[call-overload]
         except ValueError as error:
             raise DataError(f"{who}: expected columns of one length; got {error}.") from None
     else:

@@ -17,7 +17,7 @@ from ...show import plural
 from ..preparing import Preparation
 from ..samples import Dataset
 from .columns import FEW, Array, Category, Column, Date, Number, doubts, kind_of, no_numbers, numbers
-from .frames import frame_of, is_frame, listed, read_frame
+from .frames import frame_of, is_rows, listed, read_frame
 from .spelt import alike, marked
 from .targets import TASKS, Amounts, Classes, Target, Task, task_of
 
@@ -112,12 +112,12 @@ class TablePreparation(Preparation):
 
     # --- new rows
     def takes(self, data: object) -> bool:
-        return is_frame(data) or isinstance(data, (str, Path))
+        return is_rows(data) or isinstance(data, (str, Path))
 
     def apply(self, data: Any, target: bool | None = None) -> Table:
         """New rows, prepared as those of the training; with targets where the frame has them, or as `target` says.
 
-        data   a frame, dict of columns, list of records, or a file as `read` takes it
+        data   a frame or a row of one, a dict of columns or of one row, a list of records, or a file as `read` takes it
         Raises DataError for columns that are missing, text in place of numbers, classes that were not there.
         """
         if isinstance(data, (str, Path)):

@@ -207,6 +207,9 @@ def read_texts(source: Any, text: str = "text", target: str = "label", tokens: T
         texts, made = _texts(frame, text, who), Classes.fitted(target, frame[target], who)
         classes, y = made.classes, made.values(frame, who)
     tokeniser = Tokeniser.fitted(tokens, texts, vocabulary, least if tokens == "words" else 1)
+    if tokeniser.size < 2:
+        raise DataError(f"{who}: expected {tokens} that are there {least} times or more; got none in "
+                        f"{plural(len(texts), 'text')}; least=1 takes all, tokens=\"characters\" others.")
     title = Path(source).name if isinstance(source, (str, Path)) else "texts"
     return TextPreparation(tokeniser, length, classes, text, target).sequences(texts, y, title)
 

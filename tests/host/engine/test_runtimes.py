@@ -218,3 +218,10 @@ def test_where_no_folder_takes_a_cache_everything_runs(tmp_path: Path) -> None:
     taken.write_text("a file, where folders are wanted")
     code = "import clnet; clnet.use('intel'); print((clnet.tensor([1.0, 2.0]) + 1).numpy().tolist())"
     assert "[2.0, 3.0]" in run(code, XDG_CACHE_HOME=str(taken), CLNET_CACHE_DIR=str(taken), CLNET_COMPILERS="0")
+
+
+@LINUX
+def test_a_list_of_runtimes_that_is_not_there_is_what_doctor_names(tmp_path: Path) -> None:
+    vendors = str(tmp_path / "gone")
+    code = "from clnet.workbench.doctor import report; print(report())"
+    assert f"no OpenCL device: OCL_ICD_VENDORS={vendors} is not there" in run(code, OCL_ICD_VENDORS=vendors)

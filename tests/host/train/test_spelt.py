@@ -113,3 +113,20 @@ def test_files_say_their_encoding_and_what_separates_cells(encoding: str, sep: s
 def test_files_that_others_read_are_shown_the_way(name: str, way: str) -> None:
     with pytest.raises(DataError, match=way):
         data.read(name, target="y")
+
+
+def test_new_rows_come_as_a_program_has_them() -> None:
+    """A row of a frame or of a web request, records, columns, an array with names."""
+    frame = PLAIN.assign(town=["Bern", "Ulm"] * 20)
+    made: Any = data.from_frame(frame, target="y").preparation
+    rows, wanted = frame.drop(columns="y"), made.apply(frame).x
+    for one in (rows.iloc[0], rows.iloc[0].to_dict(), [rows.iloc[0].to_dict()]):
+        assert made.takes(one) and np.array_equal(made.apply(one).x, wanted[:1])
+    for several in (rows.to_dict("records"), rows.to_dict("list"), rows.to_records(index=False)):
+        assert made.takes(several) and np.array_equal(made.apply(several).x, wanted)
+    assert not any(map(made.takes, (np.zeros((2, 2)), [], {}, [[1.0, 2.0]], pd.Series([1.0, 2.0]))))
+
+
+def test_texts_of_which_no_word_comes_twice_are_refused() -> None:
+    with pytest.raises(DataError, match="expected words that are there 2 times or more; got none in 4 texts; least=1"):
+        data.read_texts(pd.DataFrame({"text": ["ab", "cd", "ef", "gh"], "label": ["a", "b", "a", "b"]}))
