@@ -22,7 +22,9 @@ named_parameters -> write model.variables().items(), which has buffers too.
 named_modules modules -> write clnet.model.files.layers(model).
 to cuda -> write model.use("gpu").
 cpu -> write model.use("cpu").
-half bfloat16 -> write clnet.Trainer(..., precision="bf16").
+half bfloat16 -> write model.astype("bfloat16") to keep parameters in 16 bits, and to train in mixed precision
+  clnet.Trainer(..., precision="bf16").
+float double type -> write model.astype("float32"), or another dtype.
 zero_grad -> gradients do not add up: model.backward(g) sets them anew.
 kernel -> clnet calls it weight.
 add add_module -> write model.append(layer).

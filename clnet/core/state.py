@@ -158,6 +158,13 @@ class Parameter(Variable):
     def spec(self) -> Spec:  # type: ignore[override]
         return self._tensor.spec
 
+    def convert(self, dtype: str) -> None:
+        """Its value in another dtype, rounded to that, as a tensor of its own."""
+        if dtype != self.dtype:
+            value = tensor(self.numpy(), dtype, self.name)
+            self.arena, self._tensor = None, value
+            changed()
+
     def _place(self) -> tuple[Tensor, int]:
         return (self._tensor, 0) if self.arena is None else (self.arena.flat._tensor, self.arena.offsets[self.part])
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import show
 from ..config.fields import parse_json
 from ..core.recording import homed
-from ..core.spec import Spec, dtype_name
+from ..core.spec import FLOATS, Spec, dtype_name, is_float
 from ..core.state import Parameter, carry
 from ..core.tensor import Operators, TensorLike
 from ..engine import current, engine_for, on
@@ -216,8 +216,14 @@ class _Network(Layer):
         return self._train(True, names)
 
     def _train(self, trained: bool, names: tuple[str, ...]) -> Any:
+        for p in self._chosen("unfreeze" if trained else "freeze", names):
+            p.trainable = trained
+        return self
+
+    def _chosen(self, what: str, names: tuple[str, ...]) -> list[Parameter]:
+        """The parameters of these names. Raises ConfigError in the words of the method `what`."""
         found = {n: p for n, p in self.variables().items() if isinstance(p, Parameter)}
-        who = f"{type(self).__name__}.{'unfreeze' if trained else 'freeze'}"
+        who = f"{type(self).__name__}.{what}"
         if not found:
             raise ConfigError(
                 f"{who}: expected a model with parameters; got none; call it once, or model.build(shape).")
@@ -231,8 +237,28 @@ class _Network(Layer):
                     f"{who}: expected names of parameters or layers, as {next(iter(found))!r} or '*.bias'; "
                     f"got {repr(name) if name else 'none'}{ending(name, known)}")
             chosen += matched
-        for p in chosen:
-            p.trainable = trained
+        return chosen
+
+    # --- how it is stored
+    def astype(self, dtype: Any, *names: str) -> Any:
+        """Parameters are kept in another float dtype from now on, their values rounded to it. Returns the model.
+
+        dtype   "bfloat16" or "float16", half the memory and half the file; "float32", "float64"
+        names   paths of parameters or of layers, with wildcards, as for `freeze`; none: weights and embeddings, which
+                are nearly all, while biases, normalisations and buffers stay as they are
+        16 bits are how values are stored, not how they are computed with: a product of float32 samples reads the
+        16 bits and sums in float32, so that on a CPU few rows times a large matrix take little more than half the time.
+        `save` and `load` keep the dtype; `astype` before `load` for a file that has it. A Trainer trains what is stored
+        so, with its optimizer's state anew: bfloat16 is rounded up or down by chance, float16 to the nearest.
+        Raises ConfigError for a name that nothing has, DTypeError for a dtype that is no float.
+        """
+        name = dtype_name(dtype)
+        if not is_float(name):
+            raise DTypeError(
+                f"{type(self).__name__}.astype: expected {', '.join(FLOATS)}; got {name}; parameters are floats.")
+        for p in self._chosen("astype", names or ("*",)):
+            if names or p.role in ("weight", "embedding"):
+                p.convert(name)
         return self
 
     # --- files

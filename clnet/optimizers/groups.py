@@ -86,4 +86,4 @@ def set_free(p: Parameter) -> None:
     """A tensor of its own again, for a parameter that leaves its arena while others stay."""
     if p.arena is not None:
         value = p.numpy()
-        p.arena, p._tensor = None, tensor(value, name=p.name)
+        p.arena, p._tensor = None, tensor(value, p.dtype, p.name)
