@@ -12,7 +12,7 @@
 // Layout: x (A, N), contiguous; scratch partial, places (A, PARTS) of ACC and, MAXIMUM, of long; kept chain: a word that counts the groups
 // of all launches, then two for each share and two for each span of a row.
 // Groups: PARTS a row, all along one axis (of the others a GPU may have no more than 65535), local size GROUP; SHARE is a multiple of
-// TILE, CHAIN: TILE. Local memory: TILE of S or T, MAXIMUM of 8 bytes, PARTS_LENGTH of 8 or 16.
+// TILE, CHAIN: TILE. Local memory: TILE of S or T, MAXIMUM of S or PLACE, PARTS_LENGTH of ACC, with a PLACE.
 // PARAMS, BEGIN, EPILOGUE(a, i, d, v), d being 0, T, ACC and S as in cumulative.cl; GROUP, EACH: include/group.h.
 
 #include "include/cumulative.h"
@@ -23,16 +23,19 @@
 #ifndef STAGE
 #define STAGE RUN               // which of them
 #endif
+#ifndef PLACE
+#define PLACE long              // MAXIMUM: what holds a place in a row
+#endif
 
 #if HOW == MAXIMUM
-typedef struct { ACC v; long p; } Part;
-INLINE Part part_of(const ACC v, const long p) { const Part made = {v, p}; return made; }
+typedef struct { ACC v; PLACE p; } Part;
+INLINE Part part_of(const ACC v, const PLACE p) { const Part made = {v, p}; return made; }
 INLINE Part joined(Part a, const Part b) {
     if (b.p >= 0) { STEP(a.v, a.p, b.v, b.p) }
     return a;
 }
 #define VALUE(part) (part).v
-#define OUT long
+#define OUT PLACE
 #define RESULT(part) (part).p
 #define WALK(part, e, i, width) if (l * EACH + e < width) { STEP(part.v, part.p, (ACC)mine[e], AT((long)(i + l * EACH + e))) }
 #define WHERE(...) __VA_ARGS__

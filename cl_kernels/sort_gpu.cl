@@ -9,9 +9,14 @@
 //   COUNT   how often each digit is in a tile      ADD  the counts of a digit become places among its own, and their sum
 //   MOVE    a tile is put in order by the digit, so that neighbours go to neighbouring places: FROM x (SOURCE 0), `first` (1) or
 //           `second` (2), to the other or, LAST, to the result
+// or, where groups may wait for each other, in one:
+//   CLEAR, TOTAL  once for all digits: how often each is in a row, by WALKERS groups a row
+//   SWEEP         MOVE of the next tile when a group starts, so those before it are at work: it tells how often each digit is in its
+//                 tile, looks back how often in those before, and tells how often up to its own
 //
-// Layout: x (ROWS, N), contiguous, or items of include/order.h. Scratch: first, second (items), counts, totals (uint).
-// Groups: WHOLE, COUNT, MOVE a tile each, those of a row (or HELD rows) one after another; ADD ROWS 2^WIDE; local size GROUP. All of them
+// Layout: x (ROWS, N), contiguous, or items of include/order.h. Scratch: first, second (items), counts, totals (uint; TOTAL: of each digit,
+// ROWS BITS / WIDE 2^WIDE); kept chain: a word that counts the groups of all launches, then one for each digit of each tile.
+// Groups: WHOLE, COUNT, MOVE, SWEEP a tile each, those of a row (or HELD rows) one after another; ADD ROWS 2^WIDE; local size GROUP. All of them
 // lie along one axis, for of the others a GPU may have no more than 65535.
 // Local memory: TILE items, or 32 bytes an item where that is more; PARTS_LENGTH + 2^WIDE words.
 // PARAMS, BEGIN, EPILOGUE as in sort.cl; GROUP, EACH: include/group.h; GROUP is 2^WIDE at least, EACH 15 at most.
@@ -20,6 +25,9 @@
 #define COUNT 2
 #define ADD 3
 #define MOVE 4
+#define CLEAR 5
+#define TOTAL 6
+#define SWEEP 7
 #ifndef STAGE
 #define STAGE WHOLE             // which of them
 #endif
@@ -85,7 +93,7 @@ INLINE void split(ITEM* mine, const uint shift, __local ulong* room, __local uin
 
 #define ROOM __local ulong room[(TILE * sizeof(ITEM) > 32 * GROUP ? TILE * sizeof(ITEM) : 32 * GROUP) / 8] __attribute__((aligned(16)));
 
-#if STAGE != ADD
+#if STAGE != ADD && STAGE != CLEAR
 #if SOURCE == 0
 #define TAKEN(r, i, number) MADE(((__global const B*)x)[(size_t)(r) * N + (i)], number)
 #elif SOURCE == 1
@@ -174,9 +182,46 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARA
     if (l == 0) ((__global uint*)totals)[q] = sum;
 }
 
+#elif STAGE == CLEAR
+
+__kernel void clear_totals(PARAMS) {
+    BEGIN
+    if (get_global_id(0) < ROWS * PASSES * DIGITS) ((__global uint*)totals)[get_global_id(0)] = 0;
+}
+
+#elif STAGE == TOTAL
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void count_all_digits(PARAMS) {
+    BEGIN
+    __local uint seen[PASSES * DIGITS];
+    const uint l = get_local_id(0);
+    const size_t r = get_group_id(0) / WALKERS;
+    for (uint d = l; d < PASSES * DIGITS; d += GROUP) seen[d] = 0;
+    WAIT
+    for (size_t i0 = get_group_id(0) % WALKERS * TILE; i0 < N; i0 += (size_t)WALKERS * TILE) {
+        const uint width = min((size_t)TILE, (size_t)N - i0);
+        B mine[EACH];
+        EVERY(k) mine[e] = k < width ? BITS_OF(TAKEN(r, i0 + k, 0)) : LAST_BITS;
+        EVERY(k) {
+            const B rank = rank_of(mine[e]);
+            if (k < width) UNROLL for (uint d = 0; d < PASSES; d++) atomic_inc(&seen[d * DIGITS + ((uint)(rank >> d * WIDE) & (DIGITS - 1))]);
+        }
+    }
+    WAIT
+    for (uint d = l; d < PASSES * DIGITS; d += GROUP) if (seen[d]) atomic_add((__global uint*)totals + r * PASSES * DIGITS + d, seen[d]);
+}
+
 #else
 
 #define DIGIT(item) ((uint)(rank_of(BITS_OF(item)) >> SHIFT) & (DIGITS - 1))
+#if STAGE == SWEEP
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#define UP_TO_HERE (1u << 31)
+#define TOTALS (r * PASSES + SHIFT / WIDE) * DIGITS     // of the digit
+#define WORD(told) ((ulong)(told) << 32 | launch)       // what is told, and in which launch
+#else
+#define TOTALS r * DIGITS
+#endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARAMS) {
     BEGIN
@@ -184,16 +229,47 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void move_tiles(PARA
     __local uint sums[PARTS_LENGTH], place[DIGITS];     // of a digit: where its first element would go if the tile began with it
     __local ITEM* const tile = (__local ITEM*)room;
     const uint l = get_local_id(0);
+#if STAGE == SWEEP
+    __local uint seen[DIGITS];
+    __local ulong number;
+    if (l == 0) number = atom_inc((__global volatile ulong*)chain);
+    if (l < DIGITS) seen[l] = 0;
+    WAIT
+    const uint launch = (uint)(number / (ROWS * PARTS)) + 1, share = (uint)(number % (ROWS * PARTS));
+    const size_t p = share % PARTS, r = share / PARTS, i0 = p * TILE;
+    __global volatile ulong* const words = (__global volatile ulong*)chain + 1 + (size_t)share * DIGITS + l;
+#else
     const size_t p = TILE_NUMBER, r = ROW_NUMBER, i0 = p * TILE;
+#endif
     const uint width = min((size_t)TILE, (size_t)N - i0);
     ITEM mine[EACH];
     uint all;
     EVERY(k) tile[k] = k < width ? TAKEN(r, i0 + k, i0 + k) : MADE(LAST_BITS, 0);
-    const uint before = before_items(l < DIGITS ? ((__global const uint*)totals)[r * DIGITS + l] : 0, sums, &all);
-    if (l < DIGITS) place[l] = before + ((__global const uint*)counts)[(r * DIGITS + l) * PARTS + p];
+    const uint before = before_items(l < DIGITS ? ((__global const uint*)totals)[TOTALS + l] : 0, sums, &all);
     UNROLL for (uint e = 0; e < EACH; e++) mine[e] = tile[l * EACH + e];
+#if STAGE == SWEEP
+    EVERY(k) if (k < width) atomic_inc(&seen[DIGIT(tile[k])]);
     WAIT
+    if (l < DIGITS) words[0] = WORD(p ? seen[l] : seen[l] | UP_TO_HERE);
+#else
+    if (l < DIGITS) place[l] = before + ((__global const uint*)counts)[(r * DIGITS + l) * PARTS + p];
+    WAIT
+#endif
     for (uint shift = 0; shift < WIDE; shift += 4) split(mine, SHIFT + shift, room, sums);
+#if STAGE == SWEEP
+    if (l < DIGITS) {
+        uint sum = 0, told = 0;
+        for (size_t q = 1; q <= p && !(told & UP_TO_HERE); q++) {
+            ulong word;
+            do word = words[-(long)(q * DIGITS)]; while ((uint)word != launch);
+            told = (uint)(word >> 32);
+            sum += told & ~UP_TO_HERE;
+        }
+        if (p) words[0] = WORD(sum + seen[l] | UP_TO_HERE);
+        place[l] = before + sum;
+    }
+    WAIT
+#endif
     EVERY(k) {
         const uint d = DIGIT(tile[k]);
         if (k == 0 || DIGIT(tile[k - 1]) != d) place[d] -= k;

@@ -18,6 +18,7 @@ SMALL, GROUP = 32, 256  # work-items of a group
 EACH = 15  # [elements] an item at most
 RESIDENT = 8  # groups a compute unit
 FREE = frozenset(("A", "N", "SHARE"))
+MANY = 1 << 31  # steps: their places fit in 32 bits
 WORD = 8  # [bytes] of those by which groups tell each other
 
 
@@ -38,7 +39,8 @@ def _stages(p: Running, device: Device) -> list[Stage]:
     each = max(1, (min(held, -(-n // group) | 1) - 1) // 2 * 2 + 1)
     tile = group * each
     parts = max(1, min(device.compute_units * RESIDENT // max(1, typical(p.a)), n // tile))
-    macros = dict(p.macros(device), PARTS=parts, SHARE=up(-(-p.n // parts), tile), GROUP=group, EACH=each)
+    place = "int" if varies(p.n) or p.n < MANY else "long"
+    macros = dict(p.macros(device), PLACE=place, PARTS=parts, SHARE=up(-(-p.n // parts), tile), GROUP=group, EACH=each)
     if parts > 1 and p.how != "MAXIMUM" and device.known.words64 and not varies(p.a, p.n):
         return [_chain(p, dict(macros, PARTS=-(-p.n // tile), SHARE=tile, STAGE="CHAIN"))]
     grid = (parts * p.a * group,)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import varies
+from ..grid import up
 from ..stage import Stage
 from ..variant import GPUS_ONLY, Answer, Offer, Refusal, variant
 from .sort import Sort
@@ -19,6 +20,9 @@ EACH = 15  # [elements] an item at most: its counts are fields of 4 bits
 SPARE = 2048  # [bytes] of local memory for sums and places
 ROOM = 48 * 1024  # [bytes] of it that a group takes at most, so that several share a compute unit
 FREE = frozenset(("ROWS", "N", "PARTS", "HELD"))
+RESIDENT = 4  # groups a compute unit that count all digits
+WORD = 8  # [bytes] of those by which groups tell each other
+MANY = 1 << 31  # elements: they tell counts in 31 bits
 
 
 def group_size(device: Device) -> int:
@@ -89,6 +93,8 @@ def _digit_stages(p: Sort, device: Device) -> list[Stage]:
     parts = -(-p.n // (group * each))
     room = p.rows * p.n * p.item
     scratch = {"first": room, "second": room, "counts": p.rows * parts * (4 << wide), "totals": p.rows * (4 << wide)}
+    if device.known.words64 and not varies(p.rows, p.n) and p.n < MANY:
+        return _sweeps(p, device, dict(_macros(p, device, each), PARTS=parts), {"first": room, "second": room})
     shifts = range(0, 8 * p.bytes, wide)
     stages: list[Stage] = []
     for k, shift in enumerate(shifts):
@@ -102,6 +108,25 @@ def _digit_stages(p: Sort, device: Device) -> list[Stage]:
                          scratch=scratch, final=False, file=FILE, free=FREE),
                    Stage("move_tiles", dict(macros, STAGE="MOVE"), tiles, (group,), domain=p.domain if last else (),
                          scratch=scratch, final=last, file=FILE, free=FREE)]
+    return stages
+
+
+def _sweeps(p: Sort, device: Device, macros: dict[str, Any], scratch: dict[str, int]) -> list[Stage]:
+    """All digits counted at once, then a launch for each: groups are told what comes before their tiles."""
+    group, parts, wide = macros["GROUP"], macros["PARTS"], macros["WIDE"]
+    passes, walkers = 8 * p.bytes // wide, max(1, min(parts, device.compute_units * RESIDENT // p.rows))
+    totals = p.rows * passes << wide
+    macros, scratch = macros | dict(PASSES=passes, WALKERS=walkers), scratch | {"totals": 4 * totals}
+    stages = [Stage("clear_totals", dict(macros, STAGE="CLEAR"), (up(totals, group),), (group,), scratch=scratch,
+                    final=False, file=FILE, free=FREE),
+              Stage("count_all_digits", dict(macros, STAGE="TOTAL", SOURCE=0), (walkers * p.rows * group,), (group,),
+                    scratch=scratch, final=False, file=FILE, free=FREE)]
+    for k in range(passes):
+        last = k == passes - 1
+        sources = dict(STAGE="SWEEP", SHIFT=k * wide, SOURCE=0 if k == 0 else 2 - k % 2, LAST=int(last))
+        stages.append(Stage("move_tiles", macros | sources, (parts * p.rows * group,), (group,),
+                            domain=p.domain if last else (), scratch=scratch, final=last, file=FILE, free=FREE,
+                            kept={"chain": WORD * (1 + (p.rows * parts << wide))}))
     return stages
 
 

@@ -64,12 +64,15 @@ def test_input_that_cannot_be_sorted(engine: Any) -> None:
             F.sort(np.zeros((2, 3), np.float32), 2)
 
 
-@pytest.fixture
-def gpu(engine: Any, as_gpu: Callable[..., Any]) -> Any:
-    """One whose groups tell each other what they came to, as NVIDIA's may."""
+@pytest.fixture(params=("nvidia", "other"))
+def gpu(request: pytest.FixtureRequest, engine: Any, as_gpu: Callable[..., Any]) -> Any:
+    """One whose groups tell each other what they came to, as NVIDIA's may, and one whose groups don't."""
     if not engine.compiles or engine.device.runtime == "pocl":
         pytest.skip("a CPU that compiles fast plays a GPU")
-    return engine if engine.device.is_gpu else as_gpu(engine, max_work_group=16, local_memory=1 << 13, runtime="nvidia")
+    if engine.device.is_gpu and request.param == "other":
+        pytest.skip("a GPU is what it is")
+    return engine if engine.device.is_gpu else as_gpu(engine, max_work_group=16, local_memory=1 << 13,
+                                                      runtime=request.param)
 
 
 @pytest.fixture
