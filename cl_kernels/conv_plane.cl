@@ -38,6 +38,7 @@ __constant int taps[] = {TAPS};
 #ifndef GB
 #define GB 1                    // groups of a work-item
 #endif
+#define TOP (MIN_Y < 0 ? -(MIN_Y) : 0)
 #define WHOLE (SZ == 1 && RZ == 1 && BLOCKS == 1) // each plane is copied whole, so that its border is zero once for all
 
 // xs = the data that a block of a group of an image reads, `at` those in order of all of `count` groups. Of whole planes, the border is zero
@@ -45,7 +46,7 @@ __constant int taps[] = {TAPS};
 INLINE void copy_data(T* restrict xs, __global const T* restrict data, const size_t at, const size_t count, const int z0, const int y0) {
     const size_t size = C * ((size_t)SZ * SY * SX), end = count * size;
 #if SZ == 1 && RZ == 1 && RY <= RB
-    const int left = max(0, -(MIN_X)), top = max(0, -(MIN_Y)), skip = max(0, MIN_X), above = max(0, MIN_Y);
+    const int left = max(0, -(MIN_X)), top = TOP, skip = max(0, MIN_X), above = max(0, MIN_Y);
     const int width = max(0, min(SX - skip, PITCH - left)), height = max(0, min(SY - above, ROWS - top));
     T inside[VW];
     for (int l = 0; l < VW; l++) inside[l] = l < width % VW;
@@ -79,6 +80,8 @@ __constant uint first[] = {FIRST};
 #endif
 #define TAP(t) (FLIP ? KZ * KY * KX - 1 - (t) : (t))
 #define THERE(k) (KY % KB == 0 || k < KY) // whether there is a row k of taps
+// Row q of the copy of a plane that one tile covers: of the border above or below.
+#define BORDER(q) (WHOLE && JB == TH && KB == KY && (q < TOP || q >= TOP + SY))
 
 // The TH vectors of results at x in the private copy. A vector of pixels is loaded once for all rows of results that read it.
 INLINE void micro(const T* restrict x, __global const T* restrict weight, T* restrict tile) {
@@ -96,7 +99,8 @@ INLINE void micro(const T* restrict x, __global const T* restrict weight, T* res
                         const VT pixels = PIXELS_AT(from + q * PITCH);
                         UNROLL for (int k = 0; k < KB; k++) {
                             const int r = q - k * DIL_Y;
-                            if (THERE(k0 + k) && r >= 0 && r % IN_Y == 0 && r / IN_Y < TH) sum[r / IN_Y] = VFMA(tap[k], pixels, sum[r / IN_Y]);
+                            if (!BORDER(q) && THERE(k0 + k) && r >= 0 && r % IN_Y == 0 && r / IN_Y < TH)
+                                sum[r / IN_Y] = VFMA(tap[k], pixels, sum[r / IN_Y]);
                         }
                     }
                 }
