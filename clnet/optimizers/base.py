@@ -33,11 +33,8 @@ class Memory:
 
     def __init__(self, variables: dict[str, Variable], finite: Tensor | None = None,
                  draw: Tensor | None = None) -> None:
-        object.__setattr__(self, "_variables", variables)
-        object.__setattr__(self, "_finite", finite)
-        object.__setattr__(self, "_draw", draw)
-        object.__setattr__(self, "_wide", {n: v.tensor.astype("float32") for n, v in variables.items()
-                                           if v.dtype == NARROW_STATE})
+        wide = {n: v.tensor.astype("float32") for n, v in variables.items() if v.dtype == NARROW_STATE}
+        vars(self).update(_variables=variables, _finite=finite, _draw=draw, _wide=wide)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -225,8 +222,8 @@ class Optimizer(Configured):
         for n in (*self.slots(), *((SUM,) if every > 1 else ())):
             value = self.start(n, w) if n != SUM else np.zeros(w.shape)
             if value.dtype == np.float64:
-                narrow = self.state_dtype and n != SUM and value.shape == w.shape
-                value = value.astype(np_dtype(self.state_dtype if narrow else kept))
+                narrow = self.state_dtype if n != SUM and value.shape == w.shape else None
+                value = value.astype(np_dtype(narrow or kept))
             memory[n] = Variable(value, f"{type(self).__name__}.{n}")
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
