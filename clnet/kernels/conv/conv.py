@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..grid import up
 from ..stage import Stage
@@ -22,6 +22,28 @@ if TYPE_CHECKING:
 SPACE: dict[str, Sequence[int]] = {
     "copy": (96 << 10, 256 << 10, 512 << 10), "tile": (32 << 10, 96 << 10, 192 << 10),
     "sums": (96 << 10, 192 << 10, 384 << 10), "per_core": (1, 2, 4, 8)}
+
+
+class Costs(NamedTuple):
+    """[half cycles] of a step of a register tile: of fewer products than hide each other's latency as many (`least`),
+    of a value that is broadcast, of a vector of weights or of gradients. Fitted to times of 20 convolutions of stride 2
+    on a Xeon, with AVX-512 and compiled for AVX2.
+    """
+
+    least: float
+    value: float
+    vector: float
+
+    def step(self, values: int, nv: int) -> float:
+        """A step of so many values by NV vectors."""
+        return max(values * nv, self.least) + 1 + self.value * values + self.vector * nv
+
+
+FORWARD = Costs(4, 0.25, 0.25)
+# With 16 registers a broadcast is an instruction, and tiles are small for weights that come from beyond L1.
+FAR = Costs(9, 1, 1.5)
+WEIGHTS = {32: Costs(4, 0, 0.5), 16: Costs(10, 0.15, 0.3)}  # by registers
+L1 = 32 << 10  # [bytes] where the system does not tell
 
 
 @variant("conv", cl="conv.cl", serves="CPUs, every shape", rank=4)  # the others know more of theirs
@@ -78,7 +100,7 @@ def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str,
 
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     """Register tile (TH x TW pixels, NV vectors), rows of a block, panels of a work-item."""
-    t, (nv, th, tw), down = _numbers(p, device), _register_tile(p, v), p.down
+    t, (nv, th, tw), down = _numbers(p, device), _register_tile(p, v, device.l1_cache), p.down
     panels = ceil(ceil(p.o / v.lanes) / nv)
     row_tile = nv * v.lanes * p.out[1] * p.result[2] * v.itemsize
     fitting = [j for j in range(th, down + th, th)
@@ -96,19 +118,20 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split))
 
 
-def _register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:
+def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int]:
     """NV, TH, TW that take the fewest cycles. Tiles of several rows are as wide as the result."""
     across, down = max(1, p.result[2] // p.out[2]), p.down
     flat = p.out == (1, 1, 1)
+    panel = p.c * max(p.taps) * v.lanes * v.itemsize  # [bytes] of weights that a tile reads a vector
+    costs = FAR if v.registers == 16 and panel > (l1 or L1) // 4 else FORWARD
     found = []
     for nv in (1, 2, 3, 4):
         most = min((v.registers - 1 - nv) // nv, 2 * v.lanes)
         for tw in range(1, min(most, across) + 1):
             th = max(1, min(most // tw, down)) if flat and tw == across else 1
             tiles = ceil(across / tw) * ceil(down / th) * ceil(ceil(p.o / v.lanes) / nv)
-            cost = tiles * (max(th * tw * nv, 4) + 1 + 0.25 * (th * tw + nv)), -th * tw
-            found.append((cost, nv, th, tw))
-    return min(found)[1:]
+            found.append((tiles * costs.step(th * tw, nv), -th * tw, nv, th, tw))
+    return min(found)[2:]
 
 
 def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
@@ -140,5 +163,5 @@ def _weight_register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:
         cm = min(max(1, most // p.k), p.c)
         tb = p.k if cm > 1 else ceil(p.k / ceil(p.k / most))
         tiles = ceil(p.c / cm) * ceil(p.k / tb) * ceil(ceil(p.o / v.lanes) / nv)
-        found.append((tiles * (max(cm * tb * nv, 4) + 1 + nv * 0.5), nv, cm, tb))
+        found.append((tiles * WEIGHTS[v.registers].step(cm * tb, nv), nv, cm, tb))
     return min(found)[1:]
