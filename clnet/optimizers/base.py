@@ -366,6 +366,10 @@ class Optimizer(Configured):
         return ""
 
     # --- saving
+    def __reduce__(self) -> Any:
+        """A copy, pickled or deep, is what it was told, without parameters; that of a Trainer goes on where it was."""
+        return _made, (type(self), {name: getattr(self, kept) for name, kept in self._attributes.items()})
+
     def counters(self) -> dict[str, float]:
         """What schedules remember, and the epochs they have seen: numbers."""
         states = {f"schedule.{k}.{n}": v for k, s in enumerate(self.schedules) for n, v in s.state().items()}
@@ -389,3 +393,7 @@ class Optimizer(Configured):
         for k, memory in enumerate(self.memories):
             for n, v in memory.items():
                 v.assign(np.asarray(state[f"{k}.{n}"], np_dtype(v.dtype)))
+
+
+def _made(kind: type[Optimizer], settings: dict[str, Any]) -> Optimizer:
+    return kind(**settings)

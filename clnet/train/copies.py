@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..optimizers.base import Optimizer
 from .taken import attach
 
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-KEPT = ("model", "loss", "metrics", "precision", "loss_scale", "preparation", "history")
+KEPT = ("model", "loss", "optimizer", "metrics", "precision", "loss_scale", "preparation", "history")
 
 
 def kept(trainer: Trainer) -> dict[str, Any]:
@@ -18,18 +17,14 @@ def kept(trainer: Trainer) -> dict[str, Any]:
     anew, on the device that is in use there, and goes on as this one would.
     """
     optimizer = trainer.optimizer
-    parts = {name: getattr(optimizer, field) for name, field in optimizer._attributes.items()}
-    return {**{name: getattr(trainer, name) for name in KEPT}, "optimizer": (type(optimizer), parts),
+    return {**{name: getattr(trainer, name) for name in KEPT},
             "state": optimizer.state_dict() if optimizer.sections else None}
 
 
 def restored(trainer: Trainer, found: dict[str, Any]) -> None:
     """The inverse of `kept`, on a trainer that has nothing yet."""
-    found = dict(found)
-    (kind, parts), state = found.pop("optimizer"), found.pop("state")
-    made: Optimizer = kind(**parts)
-    vars(trainer).update(found, optimizer=made)
+    vars(trainer).update({name: found[name] for name in KEPT})
     trainer.begin()
-    if state is not None:
+    if found["state"] is not None:
         attach(trainer)
-        made.load_state_dict(state)
+        trainer.optimizer.load_state_dict(found["state"])

@@ -44,6 +44,14 @@ def test_a_trainer_that_was_not_trained_is_copied_too(engine: Any) -> None:
     assert len(again.fit(X, Y, verbose=False)) == 1 and again.optimizer.momentum == 0.9
 
 
+def test_a_copy_of_an_optimizer_alone_has_its_settings(engine: Any) -> None:
+    trainer = made(clnet.optimizers.Adam(lr=clnet.optimizers.StepLR(lr=0.1, step_size=2), clip_norm=1.0))
+    trainer.fit(X, Y, verbose=False)
+    for again in (copy.deepcopy(trainer.optimizer), pickle.loads(pickle.dumps(trainer.optimizer))):  # noqa: S301
+        assert repr(again) == repr(trainer.optimizer) and not again.sections and again.lr is not trainer.optimizer.lr
+        assert len(made(again).fit(X, Y, verbose=False)) == 1
+
+
 def test_a_second_run_while_the_first_goes_on_is_refused_and_takes_nothing_from_it(engine: Any) -> None:
     trainer, found = made(), list[BaseException]()
 
