@@ -194,9 +194,11 @@ class Dataset(Samples):
     def __post_init__(self) -> None:
         arrays = [unread(a, self.title) for a in (*parts(self.x), self.y)]
         if any(not a.ndim or len(a) != len(arrays[0]) for a in arrays):
+            several = isinstance(self.x, list) and arrays[-1].ndim and arrays[0].shape[1:2] == arrays[-1].shape[:1]
             raise DataError(
                 f"{self.title}: expected as many samples as targets; "
-                f"got shapes {' and '.join(str(a.shape) for a in arrays)}.")
+                f"got shapes {' and '.join(str(a.shape) for a in arrays)}"
+                f"{'; several inputs are a tuple, in place of a list: tuple(x)' if several else ''}.")
         if not len(arrays[0]):
             raise DataError(f"{self.title}: expected at least one sample; got none.")
         if empty := next((a.shape for a in arrays[:-1] if 0 in a.shape), None):

@@ -103,6 +103,12 @@ def test_labels_that_are_numbered_otherwise_are_told_how_to_begin_at_0(y: Any, t
         Trainer(Dense(out_features=2), "cross_entropy").fit(X, y, verbose=False)
 
 
+def test_inputs_in_a_list_are_told_to_be_a_tuple() -> None:
+    with pytest.raises(DataError, match=r"got shapes \(2, 12, 3\) and \(12,\); several inputs are a tuple.*tuple\(x\)"):
+        from_arrays([X, X], np.zeros(12, int))
+    assert len(from_arrays((X, X), np.zeros(12, int)).inputs()) == 2
+
+
 def test_several_classes_at_once_are_no_probabilities() -> None:
     y = np.eye(2)[np.arange(12) % 2]
     y[4] = 1
