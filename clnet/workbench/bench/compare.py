@@ -77,6 +77,7 @@ class Work:
     flops    of the formula; an addition, a product and a function count one each
     nbytes   inputs and outputs, each once; 0: what our kernels read and write
     arithmetic  of products and sums, on both sides
+    ourselves   other ways of ours to do it, by name: "clnet (float32)" is a peer like the others
     """
 
     suite: str
@@ -92,6 +93,7 @@ class Work:
     nbytes: float = 0.0
     arithmetic: str = ARITHMETIC
     jax: Callable[[Jax], Run] | None = None
+    ourselves: Mapping[str, Callable[[Engine], Run]] = field(default_factory=dict)
 
     def rows(self, setting: Setting) -> list[Row]:
         """One row a peer."""
@@ -231,6 +233,8 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
         host = NumpyEngine("float32")
         slow = f"not run: {work.flops / 1e9:.0f} GFLOP a call take NumPy seconds" if work.flops > HOST_FLOPS else ""
         wanted.append(("numpy", lambda: _absent(slow) if slow else within(host, work.ours(host)), _nothing))
+    wanted += [(f"clnet ({name})", functools.partial(_otherwise, form, engine), getattr(engine, "finish", _nothing))
+               for name, form in work.ourselves.items()]
     if isinstance(torch, Torch) and work.torch:
         for mode, prepare in {"": work.torch, **({} if setting.quick else work.modes)}.items():
             name = f"{torch.name} ({mode})" if mode else torch.name
@@ -244,6 +248,10 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
             wanted.append((name, functools.partial(_absent, peer), _nothing))
     with on(engine):
         return [_contender(*w, pause_of(engine)) for w in wanted]
+
+
+def _otherwise(form: Callable[[Engine], Run], engine: Engine) -> Run:
+    return within(engine, form(engine))
 
 
 def pause_of(engine: Engine) -> float:

@@ -20,11 +20,13 @@ from clnet.workbench.bench import command as bench
 from clnet.workbench.bench import compare as bench_compare
 from clnet.workbench.bench import launches as bench_profile
 from clnet.workbench.bench import peers, suites
+from clnet.workbench.bench.call import function
 from clnet.workbench.bench.suites import memory as bench_memory
 from clnet.workbench.bench.suites import ops as bench_ops
 from clnet.workbench.bench.suites import scaling as bench_scaling
 from clnet.workbench.bench.suites import startup as bench_startup
 from clnet.workbench.bench.suites import steps as bench_steps
+from clnet.workbench.bench.suites import storage as bench_storage
 from clnet.workbench.evidence import registry
 
 PNG = b"\x89PNG"
@@ -109,6 +111,23 @@ def test_a_peer_that_is_not_there_is_a_row_that_says_so(engine: Any) -> None:
     assert [r.note for r in rows if r.peer == "tinygrad"] == ["not installed"]
     assert all("on purpose" in r.note for r in rows if r.peer.startswith("torch"))
     assert all(r.ours_ms is not None and r.peer_ms is None and not r.failed for r in rows)
+
+
+def test_another_way_of_ours_is_a_peer(engine: Any) -> None:
+    one, other = (function(lambda x, k=k: x + k, (64,)) for k in (1, 2))
+    work = bench_compare.Work("storage", "add", one, numpy=False, ourselves={"float32": other})
+    (row,) = work.rows(bench_compare.Setting(engine, quick=True))
+    assert row.peer == "clnet (float32)" and row.peer_ms is not None and row.peer_ms > 0
+
+
+def test_16_bit_storage_is_timed_on_equal_values(engine: Any) -> None:
+    works = bench_storage.works()
+    names = [w.name for w in works]
+    assert len(set(names)) == len(names) and all(any(d in n for d in bench_storage.DTYPES) for n in names)
+    assert {tuple(w.ourselves) for w in works} == {("float32",)}
+    narrow = bench_storage._product(3, 40, 50, "bfloat16")
+    found = [np.asarray(prepare(engine)().numpy()) for prepare in (narrow.ours, narrow.ourselves["float32"])]
+    assert found[0].dtype == np.float32 and 0 < np.abs(found[0] - found[1]).max() < 2**-8 * 40
 
 
 def _broken(peer: Any) -> Any:

@@ -52,7 +52,7 @@ LARGE = Sizes("bandwidth", (65536, 1024), (256, 64, 112, 112), 1 << 26, 1 << 27,
 
 def works(sizes: Sizes = LARGE) -> list[Work]:
     """All of them."""
-    return [*_streams(sizes), *_rows(sizes), *_sums(sizes), *_channels(sizes), _adam(sizes)]
+    return [*_streams(sizes), *_rows(sizes), *_sums(sizes), *_channels(sizes), adam(sizes, sizes.suite)]
 
 
 SUITE = Suite(works)
@@ -123,13 +123,14 @@ def _channels(sizes: Sizes) -> list[Work]:
     ]
 
 
-def _adam(sizes: Sizes) -> Work:
+def adam(sizes: Sizes, suite: str, state_dtype: str | None = None) -> Work:
+    """A step of Adam; with its state in 16 bits beside ourselves with float32."""
     shape = (sizes.adam,)
 
-    def ours(engine: Engine) -> Run:
+    def ours(engine: Engine, state_dtype: str | None = state_dtype) -> Run:
         with on(engine):
             values, grads = normal(shape, shape)
-            optimizer = Adam()
+            optimizer = Adam(state_dtype=state_dtype)
             optimizer.attach([Parameter(values, "w")])
             g = tensor(grads)
             engine.run([g])
@@ -152,5 +153,7 @@ def _adam(sizes: Sizes) -> Work:
 
     modes = {"foreach": torch(foreach=True), "fused": torch(fused=True)}
     # Reads w, g, m, v and writes w, m, v.
-    return Work(name=f"Adam {short(sizes.adam)}", ours=ours, torch=torch(), modes=modes, flops=14.0 * sizes.adam,
-                nbytes=7 * size(shape), **sizes.of)
+    return Work(suite, f"Adam {short(sizes.adam)}{f', state in {state_dtype}' if state_dtype else ''}", ours=ours,
+                torch=torch(), modes=modes, flops=14.0 * sizes.adam, numpy=sizes.suite == "ops" and not state_dtype,
+                nbytes=(5 if state_dtype else 7) * size(shape),
+                ourselves={"float32": lambda engine: ours(engine, None)} if state_dtype else {})
