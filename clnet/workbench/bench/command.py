@@ -40,7 +40,7 @@ def works(suite: str = "all", quick: bool = False, only: str = "", gpu: bool = F
         raise ConfigError(
             f"bench: expected --suite steps with --precision {precision}; got {suite}; "
             "only training steps have one for all.")
-    found = [w for s in chosen for w in (s.works(gpu, precision) if s.sized else s.works())]
+    found = [w for s in chosen for w in s.of(gpu, precision)]
     return [w for w in found if (w.quick or not quick) and only.lower() in w.name.lower()]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clnet.errors import DataError
 from clnet.workbench.bench import before as bench_before
-from clnet.workbench.bench import columns, suites
+from clnet.workbench.bench import columns, compare, suites
 from clnet.workbench.bench import command as bench
 from clnet.workbench.bench import row as bench_row
 from clnet.workbench.bench.suites import steps as bench_steps
@@ -62,6 +62,14 @@ def test_the_works_of_gpus_are_tasks_too() -> None:
     assert [w.name for w in bench.works("steps", gpu=True)] == [*names, f"{names[-1]} fp32x3"]
     assert not any(bench_steps.missing(t) for t in bench_steps.gpu_tasks())
     assert {w.name for w in bench.works(gpu=True)} > set(names)
+
+
+def test_cpus_and_gpus_have_convolutions_of_their_own() -> None:
+    cpu, gpu = ([w.name for w in bench.works("conv", gpu=gpu)] for gpu in (False, True))
+    assert not set(cpu) & set(gpu)
+    assert all(any(word in name for name in cpu) for word in ("7×7 7² b16 depthwise", "stride 2 forward", "2 backward"))
+    first = next(w for w in bench.works("conv") if w.name == "conv 512→512 7×7 7² b16 depthwise forward")
+    assert isinstance(first, compare.Work) and first.flops == 2 * 16 * 512 * 49 * 49
 
 
 def test_flops_are_those_of_the_products() -> None:

@@ -51,6 +51,7 @@ class Suite:
 
     works    what is measured
     sized    works takes (gpu, precision): the sizes of GPUs, a name of clnet.autocast, and so --precision
+    kinds    works takes (gpu): GPUs have other works
     legend   what the columns of its tables are; "": times and their ratios
     cells    a row as it stands in tables; None: work, peer, times, ratio, rates
     ratios   its rows are ratios of a peer's to ours, which count in sums
@@ -63,6 +64,7 @@ class Suite:
 
     works: Callable[..., Sequence[Measurable]]
     sized: bool = False
+    kinds: bool = False
     legend: str = ""
     cells: Callable[[Row], dict[str, object]] | None = None
     ratios: bool = True
@@ -71,6 +73,10 @@ class Suite:
     bounds: tuple[str, ...] = ()
     narrow: bool = True
     curves: Mapping[str, Curve] = field(default_factory=dict)
+
+    def of(self, gpu: bool, precision: str) -> Sequence[Measurable]:
+        """Its works on such a device; `precision` of a suite that has one."""
+        return self.works(gpu, precision) if self.sized else self.works(gpu) if self.kinds else self.works()
 
 
 def names() -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""The bench's convolutions on a GPU:
-those of a ResNet at the batch of training, in every arithmetic that the user may ask for.
+"""The bench's convolutions: on a GPU those of a ResNet at the batch of training, in every arithmetic that the user may
+ask for; on a CPU what `--suite ops` leaves out, depthwise ones and those of stride 2, forward and backward alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ....core.precision import precision
 from ....core.tensor import Tensor, tensor
 from ....engine import on
 from ....engine.record import Recorded
-from ..call import Shape, normal
+from ..call import Shape, function, normal, size
 from ..compare import Step, Work
 from ..peers import Run, Torch
 from . import Suite
@@ -26,14 +26,49 @@ BATCH = 256
 SHAPES = ((64, 56), (128, 28), (256, 14))  # channels in and out, side; 3×3, padding 1
 HOW = {"float32": ("fp32", "float32", "float32", False),
        **{name: how for name, how in ARITHMETIC.items() if name != "fp32x3"}}
+# On CPUs: images, channels in and out, side, kernel, stride, groups; padded by half the kernel
+DEPTHWISE = tuple((16, c, c, side, kernel, 1, c) for c, side in ((64, 56), (128, 28), (256, 14), (512, 7))
+                  for kernel in (3, 5, 7))
+STRIDED = ((16, 64, 64, 56, 5, 2, 64), (16, 256, 256, 14, 5, 2, 256), (16, 3, 64, 112, 7, 2, 1),
+           (16, 64, 128, 56, 3, 2, 1), (16, 128, 256, 28, 3, 2, 1), (16, 256, 512, 14, 3, 2, 1),
+           (16, 64, 128, 56, 1, 2, 1), (32, 16, 32, 32, 3, 2, 1))
 
 
-def works() -> list[Work]:
-    """All of them: forward, and forward with both gradients."""
-    return [_work(shape, name, both) for name in HOW for shape in SHAPES for both in (False, True)]
+def works(gpu: bool = False) -> list[Work]:
+    """All of them: on GPUs forward, and forward with both gradients; on CPUs forward, and both gradients alone."""
+    if gpu:
+        return [_work(shape, name, both) for name in HOW for shape in SHAPES for both in (False, True)]
+    return [_plain(shape, backward) for shape in (*DEPTHWISE, *STRIDED) for backward in (False, True)]
 
 
-SUITE = Suite(works)
+SUITE = Suite(works, kinds=True)
+
+
+def _plain(shape: tuple[int, ...], backward: bool) -> Work:
+    n, i, o, side, kernel, stride, groups = shape
+    out = (side - 1) // stride + 1
+    x, w, y = (n, i, side, side), (o, i // groups, kernel, kernel), (n, o, out, out)
+    how = {"stride": stride, "padding": kernel // 2, "groups": groups}
+
+    def forward(x: Tensor, w: Tensor, g: Tensor) -> Any:
+        return F.conv(x, w, **how)
+
+    def both(x: Tensor, w: Tensor, g: Tensor) -> Any:
+        return tuple(gradients(F.conv(x, w, **how), [x, w], g))
+
+    def torch(peer: Torch) -> Run:
+        a, b, g = (peer.array(v, backward and k < 2) for k, v in enumerate(normal(x, w, y)))
+        conv = peer.torch.nn.functional.conv2d
+        if not backward:
+            return lambda: conv(a, b, **how)
+        result = conv(a, b, **how)
+        return lambda: peer.torch.autograd.grad(result, (a, b), g, retain_graph=True)
+
+    title = (f"conv {i}→{o} {kernel}×{kernel} {side}² b{n}{' depthwise' * (groups > 1)}"
+             f"{' stride 2' * (stride == 2)} {'backward' if backward else 'forward'}")
+    return Work("conv", title, function(both if backward else forward, x, w, y), torch, side <= 14, numpy=False,
+                flops=(4.0 if backward else 2.0) * n * o * out**2 * w[1] * kernel**2,
+                nbytes=size(x, w, y) + backward * size(x, w))
 
 
 def _work(shape: tuple[int, int], name: str, both: bool) -> Work:
