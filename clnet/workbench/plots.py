@@ -147,14 +147,28 @@ def _lines(axes: Axes, lines: Mapping[str, tuple[Sequence[float], str, str]], lo
 
 
 def _names(axes: Any, ends: Mapping[str, tuple[float, float, str]]) -> None:
-    """Names at the ends of lines, moved apart where they would lie on each other."""
+    """Names at the ends of lines; behind the longest where lines of several lengths end in like values. Those that
+    would lie on each other are moved apart, about their middle.
+    """
     axes.figure.draw_without_rendering()  # where the ends are is known from then on
-    at, below = {name: axes.transData.transform((x, y))[1] for name, (x, y, _) in ends.items()}, -np.inf
+    at = {name: axes.transData.transform((x, y))[1] for name, (x, y, _) in ends.items()}
+    last, step, groups = max((x for x, *_ in ends.values()), default=0.0), 1.25 * SMALL * DPI / 72, list[list[str]]()
     for name in sorted(at, key=lambda n: at[n]):
-        x, y, color = ends[name]
-        below = max(at[name], below + 1.25 * SMALL * DPI / 72)
-        axes.annotate(name, (x, y), (5, (below - at[name]) * 72 / DPI), textcoords="offset points", fontsize=SMALL,
-                      color=color, va="center", annotation_clip=False, **PLAIN)
+        groups.append([name])
+        while len(groups) > 1 and _heights(groups[-2], at, step)[-1] + step > _heights(groups[-1], at, step)[0]:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    for group in groups:
+        for name, height in zip(group, _heights(group, at, step), strict=True):
+            x, y, color = ends[name]
+            axes.annotate(name, (x if len(group) == 1 else last, y), (5, (height - at[name]) * 72 / DPI),
+                          textcoords="offset points", fontsize=SMALL, color=color, va="center",
+                          annotation_clip=False, **PLAIN)
+
+
+def _heights(group: Sequence[str], at: Mapping[str, float], step: float) -> list[float]:
+    """[pixels] Names one above the other, about the middle of where they belong."""
+    middle = float(np.mean([at[name] for name in group]))
+    return [middle + step * (k - (len(group) - 1) / 2) for k in range(len(group))]
 
 
 class Point(NamedTuple):

@@ -147,7 +147,7 @@ def trained(runs: Sequence[Any]) -> Section:
     history = {r.kind: {c: [float(row[c]) for row in r.history.rows]
                         for c in ("loss", "val_loss", "accuracy", "val_accuracy") if c in r.history.columns()}
                for r in runs}
-    reached = " and ".join(f"the {r.kind} {100 * r.accuracy:.1f} %" for r in runs)
+    reached = tables.listed([f"the {r.kind} {100 * r.accuracy:.1f} %" for r in runs])
     missed = [f"{r.kind} reached {r.accuracy:.4f}, its target is {r.target:.3f}" for r in runs if not r.passed]
     asked = "less than is asked" if missed else "as much as is asked, or more"
     curves = [plots.learning(history, name, f"Training on digits: {title}") for name, title in CURVES.items()]
@@ -183,7 +183,7 @@ def status_sentence(rows: Sequence[StatusRow]) -> str:
     headings = [status_tables.HEADINGS[k].lower() for k in dict.fromkeys(r.kind for r in here)]
     away = len(rows) - len(here)
     that, left = (" that are there", f"; {away} are not there yet.") if away else ("", ".")
-    what = f"{len(here)} {' and '.join(', '.join(headings).rsplit(', ', 1))}{that} pass every check"
+    what = f"{len(here)} {tables.listed(headings)}{that} pass every check"
     if wrong := [r.name for r in here if not r.green]:
         some = f"{', '.join(wrong[:5])}{', ...' * (len(wrong) > 5)}"
         return f"{len(here) - len(wrong)} of the {what}, and {plural(len(wrong), 'name')} not ({some}){left}"
@@ -241,7 +241,7 @@ def _median(rows: Sequence[Any]) -> float:
 
 
 def _proper(peer: str) -> str:
-    return peer.replace("numpy", "NumPy").replace("torch ", "PyTorch ")
+    return peer.replace("numpy", "NumPy").replace("torch ", "PyTorch ").replace("jax ", "JAX ")
 
 
 def write(folder: Path, run: Run, sections: Sequence[Section], said: Sequence[str], device: Device,

@@ -75,6 +75,11 @@ def prose(text: str) -> str:
     return re.sub(r"\\`(.+?)\\`", code, cell(text))
 
 
+def listed(parts: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
 def filled(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows without the columns that are empty in every one of them."""
     rows = list(rows)

@@ -134,6 +134,14 @@ def test_names_are_escaped_in_pages() -> None:
     assert not re.search(r"https?://", html)
 
 
+def test_names_of_lines_that_end_alike_stand_one_above_the_other_in_the_order_of_the_ends() -> None:
+    from clnet.workbench.plots import _heights
+
+    found = _heights(["lstm", "mlp", "cnn"], {"cnn": 101.0, "mlp": 100.0, "lstm": 99.0}, 20.0)
+    assert found == [80.0, 100.0, 120.0]
+    assert tables.listed(["a"]) == "a" and tables.listed(["a", "b", "c"]) == "a, b and c" and tables.listed([]) == ""
+
+
 def test_code_in_prose_is_code_in_markdown_and_everything_else_is_text() -> None:
     text = "`clnet bench --only a_b` & <b> a_b: 3 * 4 | 5 `"
     assert tables.prose(text) == "`clnet bench --only a_b` &amp; &lt;b&gt; a\\_b: 3 \\* 4 \\| 5 \\`"
