@@ -113,10 +113,6 @@ def _own(args: Namespace, settings: dict[str, Any]) -> Any:
 def _status(args: Namespace) -> int:
     from .workbench.status import command as status_command
 
-    if args.quick and not (args.check or args.changed):
-        raise ConfigError(
-            "status: expected --check or --changed with --quick; "
-            "got --quick alone, and tables are made of all examples; add one or leave it out.")
     return status_command.main(args.device or [None], args.folder, only=args.only, check=args.check,
                                changed=args.changed, quick=args.quick, json_file=args.json)
 
@@ -278,7 +274,7 @@ COMMANDS = (
                help="show the rows that differ from the tables, before and now; write nothing"),
         option("--check", action="store_true",
                help="fail if the tables claim more than a fresh run shows; write nothing"),
-        option("--quick", action="store_true", help="with --check or --changed: the first example of each row only"),
+        option("--quick", action="store_true", help="the first example of each row only; no tables are written"),
         option("--folder", type=Path, default=Path("status"), help="where the tables lie (default: status)"),
         json_option("the rows of this run"),
         DEVICES,

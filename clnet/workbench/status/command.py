@@ -26,27 +26,29 @@ LESS = ("specification", "ms", "kernels", "kind", "device", "float16", "same bit
 def main(devices: Sequence[Any], folder: Path, *, only: str = "", check: bool = False, changed: bool = False,
          quick: bool = False, json_file: Path | None = None) -> int:
     """Exit status 0; 1 when --check finds a claim that does not hold, or a module cannot be imported. `quick`: one
-    example of each row.
+    example of each row, of which no tables are written.
     """
     start = time.perf_counter()
     broken = registry.load_all()
     for name, why in broken.items():
         print(f"status: {name} cannot be imported, what it declares is missing: {why}", file=sys.stderr)
     known(only)
-    writing = not (check or changed)
-    print(f"status: {'writes to' if writing else 'compares with the tables in'} {folder.absolute()}", file=sys.stderr)
-    before = status_tables.read(folder) if not writing else _kept(folder)
+    comparing, writing = check or changed, not (check or changed or quick)
+    where = f"compares with the tables in {folder.absolute()}" if comparing else f"writes to {folder.absolute()}"
+    print(f"status: {where if comparing or writing else 'the first example of each row; no tables are written'}",
+          file=sys.stderr)
+    before = status_tables.read(folder) if comparing else _kept(folder) if writing else []
     try:
         fresh = status.run(devices, only=only, quick=quick)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("nothing was written, the tables are as they were" if writing
-                                else "nothing was compared") from None
+        raise KeyboardInterrupt("nothing was compared" if comparing
+                                else "nothing was written, the tables are as they were") from None
     if json_file is not None:
         terminal.save_json(as_dicts(fresh), json_file)
     if check:
         return _check(before, fresh, only) or int(bool(broken))
-    if only and not changed:
-        _show(fresh)
+    if (only or not writing) and not changed:
+        _show(fresh if only else [r for r in fresh if not r.green])
     compared(before, fresh)
     if writing:
         status_tables.write(status_tables.merged(fresh, folder, bool(only)), folder, _command(devices, only))
