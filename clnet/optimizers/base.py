@@ -4,7 +4,6 @@ that change from step to step.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -45,7 +44,7 @@ class Memory:
     def __setattr__(self, name: str, value: Tensor) -> None:
         if name in self._wide:
             self._wide[name] = value = as_tensor(value).astype("float32")
-            value = stochastic_round(value, self._draw, seed=zlib.crc32(name.encode()))
+            value = stochastic_round(value, self._draw, list(self._variables).index(name))
         assign(self._variables[name], value, self._finite)
 
     def all(self) -> dict[str, Tensor]:
@@ -301,7 +300,7 @@ class Optimizer(Configured):
         if w.dtype not in NARROW:
             return self.step(w, g, s, h)
         new = self.step(w.astype("float32"), g.astype("float32"), s, h)
-        return stochastic_round(new, draw) if draw is not None and w.dtype == NARROW_STATE else new
+        return stochastic_round(new, draw, len(section.memory)) if draw is not None and w.dtype == NARROW_STATE else new
 
     def _handed(self, flat: list[Tensor], h: Tensor,
                 finite: Tensor | None) -> tuple[list[Tensor], list[Tensor | None]]:
