@@ -68,6 +68,24 @@ class Series(Protocol):
 
 
 @runtime_checkable
+class Nullable(Protocol):
+    """A series of pandas, as Polars' is none."""
+
+    dtype: Any
+
+    def isna(self) -> Any: ...
+    def to_numpy(self, dtype: Any = None, *, na_value: Any = None) -> Array: ...
+
+
+@runtime_checkable
+class ByNumber(Protocol):
+    """A data set of PyTorch, which gives a sample for its number."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+    def __len__(self) -> int: ...
+
+
+@runtime_checkable
 class Detachable(Protocol):
     """A tensor of PyTorch."""
 
@@ -183,7 +201,7 @@ def _of_series(s: Any, who: str) -> Array:
 
 def _column(s: Any) -> Array:
     """A column as NumPy has it; missing values, which integers and bools of pandas may have, are NaN."""
-    if isinstance(s.dtype, np.dtype) or not hasattr(s, "isna"):
+    if isinstance(s.dtype, np.dtype) or not isinstance(s, Nullable):
         return _of_numbers(np.asarray(s.to_numpy()), "data")
     if s.isna().any():
         return np.asarray(s.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -266,7 +284,7 @@ def pair(data: Any, who: str = "data") -> Any:
             "makes it, or collect them first: x, y = map(np.concatenate, zip(*batches)).")
     if getattr(data, "shape", None) is not None or isinstance(data, (list, tuple)):
         raise DataError(f"{who}: expected labels too; got {kind} alone; pass x and y: fit(x, y).")
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict)):
+    if isinstance(data, ByNumber) and not isinstance(data, (str, bytes, dict)):
         raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}, which gives one sample "
                         "after another; a loader of it is taken: DataLoader(data, batch_size=64, shuffle=True).")
     raise DataError(f"{who}: expected a Dataset or a pair (x, y) of arrays; got {kind}; see data.from_arrays.")

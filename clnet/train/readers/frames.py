@@ -43,6 +43,23 @@ class PolarsLike(Protocol):
     def to_pandas(self) -> pandas.DataFrame: ...
 
 
+@runtime_checkable
+class Lazy(Protocol):
+    """What Polars is to compute a frame by."""
+
+    def collect(self) -> Any: ...
+    def collect_schema(self) -> Any: ...
+
+
+@runtime_checkable
+class ArrowLike(Protocol):
+    """A table of Arrow."""
+
+    column_names: list[str]
+
+    def to_pandas(self) -> pandas.DataFrame: ...
+
+
 def is_frame(value: object) -> bool:
     """Whether it is a frame of pandas or Polars."""
     return isinstance(value, (PandasLike, PolarsLike))
@@ -52,7 +69,7 @@ def is_rows(value: object) -> bool:
     """Whether it is rows with names of columns, in anything that `frame_of` takes."""
     records = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Mapping)
     return (is_frame(value) or records or (isinstance(value, Mapping) and len(value) > 0) or _is_row(value)
-            or _has_names(value) or _is_arrow(value))
+            or _has_names(value) or isinstance(value, ArrowLike))
 
 
 def _is_row(value: object) -> bool:
@@ -66,18 +83,13 @@ def _has_names(value: object) -> bool:
     return bool(getattr(getattr(value, "dtype", None), "names", None))
 
 
-def _is_arrow(value: object) -> bool:
-    """A table of Arrow."""
-    return hasattr(value, "column_names") and hasattr(value, "to_pandas")
-
-
 def frame_of(value: object, who: str) -> pandas.DataFrame:
     """A pandas frame of a frame, a dict of columns or a list of records; names of columns are text, each there once.
     Raises DataError.
     """
     import pandas
 
-    if hasattr(value, "collect_schema") and not hasattr(value, "get_columns"):
+    if isinstance(value, Lazy):
         raise DataError(f"{who}: expected a frame; got a {type(value).__name__}, which is a plan of one; "
                         "frame.collect() makes it.")
     if isinstance(value, PolarsLike):  # by its own columns: its to_pandas asks for pyarrow
@@ -87,8 +99,8 @@ def frame_of(value: object, who: str) -> pandas.DataFrame:
         found = value
     elif _has_names(value):
         found = pandas.DataFrame.from_records(value)  # type: ignore[call-overload]
-    elif _is_arrow(value):
-        found = value.to_pandas()  # type: ignore[attr-defined]
+    elif isinstance(value, ArrowLike):
+        found = value.to_pandas()
     elif is_rows(value):
         one = _is_row(value) or (isinstance(value, Mapping) and all(map(pandas.api.types.is_scalar, value.values())))
         try:
