@@ -268,10 +268,11 @@ class LBFGS(LineSearchOptimizer):
             slope, self._size = search.numbers("down", self._down, zero=0.0)
             return slope
         weights = self._weights(pull)
-        if weights @ pull >= 0:
-            return self.turn(search, False, reset=True)
-        named = {f"c{k}": float(c) for k, c in enumerate(weights)}
-        slope, = search.numbers("combine", self._combine, (), **named)
+        slope, named = float(weights @ pull), {f"c{k}": float(c) for k, c in enumerate(weights)}
+        if slope < 0 and self.line_search is None:
+            search.tensor("combine", self._combine, (), **named)  # no search asks for the slope of what was rounded
+        elif slope < 0:
+            slope, = search.numbers("slope", self._slope, (), **named)
         return slope if slope < 0 else self.turn(search, False, reset=True)
 
     def learn(self, search: Search) -> None:
@@ -305,7 +306,12 @@ class LBFGS(LineSearchOptimizer):
         for c, b in zip(weights, self._basis(at.s), strict=False):
             d = d + c * b
         at.v.d, at.v.x, at.v.g0 = d, at.w, g
-        return [dot(g, d)]
+        return [weights[-1]]
+
+    def _slope(self, at: Place, h: Scalars) -> Sequence[Tensor]:
+        """d, and g · d"""
+        self._combine(at, h)
+        return [dot(at.v.g, at.v.d)]
 
     def _down(self, at: Place, h: Scalars) -> Sequence[Tensor]:
         """d = −g; a search may begin at w. g · d, ‖g‖₁"""
