@@ -5,6 +5,7 @@ and is committed with the outputs of its sources, fit to be read.
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def test_is_committed_with_the_outputs_of_its_sources(path: Path) -> None:
         if cell.cell_type == "code":
             assert cell.source.count("\n") < 25, "cells are short"
             assert max(map(len, cell.source.splitlines())) <= WIDEST, "lines of code fit a page"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_has_parameters_that_its_cells_read(path: Path) -> None:
+    """`clnet report --set epochs=2` gives them: numbers and names that somebody may want others of."""
+    notebook = nbformat.read(path, as_version=4)
+    others = "\n".join(c.source for c in notebook.cells if c.cell_type == "code" and not c.metadata.get("tags"))
+    found = notebooks.parameters(notebook)
+    assert found and all(re.search(rf"\b{name}\b(?! ?=[^=])", others) for name in found), found
 
 
 def test_there_are_notebooks() -> None:
