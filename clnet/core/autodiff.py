@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ClnetError, ShapeError
+from ..errors import ClnetError, ShapeError, UseError
 from .autocast import cast, kept_wide
 from .op import OPS, Kernel
+from .operators import Operators
 from .precision import following
 from .recording import local
 from .spec import is_float
@@ -22,9 +23,10 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
     wrt   tensors (any nodes, not only leaves); a variable whose update
           ran since y was recorded is what it was
     Returns one tensor per w, zeros where y does not depend on it (None with allow_unused).
-    Raises ShapeError when y is not a scalar and no g is given.
+    Raises ShapeError when y is not a scalar and no g is given, UseError for arrays and functions: y cannot depend on
+    them.
     """
-    y, targets = as_tensor(y), [as_tensor(w) for w in wrt]
+    y, targets = _value(y), _targets(wrt)
     if g is None and y.size != 1:
         raise ShapeError(f"gradients: expected a scalar y; got shape {y.shape}; sum it, or pass its cotangent g.")
     if g is not None and as_tensor(g).shape != y.shape:
@@ -52,6 +54,22 @@ def gradients(y: Any, wrt: Sequence[Any], g: Any = None, *, allow_unused: bool =
              else None for t, was in zip(targets, before, strict=True)]
     return [constant(0, t.dtype, t.shape) if p is None and not allow_unused else p
             for t, p in zip(targets, found, strict=True)]
+
+
+def _value(y: Any) -> Tensor:
+    if callable(y) and not isinstance(y, Operators):
+        raise UseError("gradients: expected the value to derive; got a function; call it: gradients(f(w), [w]).")
+    return as_tensor(y)
+
+
+def _targets(wrt: Any) -> list[Tensor]:
+    """The tensors that are derived by; one alone is itself, not its rows."""
+    wanted = [wrt] if isinstance(wrt, Operators) else list(wrt)
+    if other := [w for w in wanted if not isinstance(w, Operators)]:
+        raise UseError(
+            f"gradients: expected tensors and variables to derive by; got {type(other[0]).__name__}, of which y was "
+            "made a tensor that nobody has; make it one first: x = clnet.tensor(array), y = f(x), gradients(y, [x]).")
+    return [as_tensor(w) for w in wanted]
 
 
 def _depends(order: list[Tensor], stops: set[int]) -> set[int]:

@@ -51,7 +51,10 @@ class Loss(Configured):
     # --- what a loss states
     def formula(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Values before the reduction, from all inputs."""
-        raise NotImplementedError(f"{type(self).__name__}.formula")
+        raise ConfigError(
+            f"{type(self).__name__}: expected a method formula(self, prediction, target) with the values before the "
+            "reduction; got a class without; write it with clnet.ops, or give the Trainer a function (output, target) "
+            "-> scalar.")
 
     def scores(self, prediction: Tensor) -> Tensor:
         """The prediction as its `reads` says it, where it may come in other forms too."""

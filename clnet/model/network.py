@@ -6,15 +6,16 @@ import contextlib
 import fnmatch
 import json
 import reprlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import show
 from ..config.fields import parse_json
-from ..core.recording import homed
+from ..core.recording import homed, local
 from ..core.spec import FLOATS, Spec, dtype_name, is_float
 from ..core.state import Parameter, carry
 from ..core.tensor import Operators, TensorLike
@@ -32,6 +33,7 @@ from .summary import Summary, summarize
 from .transfer import Loaded, load_weights
 
 TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
+SHAPES = 8  # different ones that a model is called with before somebody is told what each costs
 
 
 class _Network(Layer):
@@ -39,6 +41,7 @@ class _Network(Layer):
     """
 
     integers = True
+    _told: ClassVar[bool] = False  # of what shapes cost
 
     def build(self, *shapes: Any, dtype: str = "float32") -> Any:
         """Binds all sizes that were left out; nothing runs. Returns the model.
@@ -191,7 +194,23 @@ class _Network(Layer):
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         with self.placed():
-            return super().__call__(*inputs, **named)
+            output = super().__call__(*inputs, **named)
+        if local.log is None and not local.step:  # nothing is recorded, to run with other inputs or to learn a shape
+            self._tell_of_shapes()
+        return output
+
+    def _tell_of_shapes(self) -> None:
+        """Warns, once a process, where a loop calls with ever new shapes what is compiled for each of them."""
+        shapes = vars(self).setdefault("_shapes", set())
+        if _Network._told or len(shapes) == SHAPES:
+            return
+        shapes.add(tuple(s.shape for s in vars(self).get("_seen", ())))
+        if len(shapes) == SHAPES:
+            _Network._told = True
+            warnings.warn(
+                f"{type(self).__name__}: called with {SHAPES} different shapes, for each of which kernels are compiled;"
+                " call clnet.Recorded(model) in place of the model, or trainer.predict: sizes that change cost nothing "
+                "there.", UserWarning, stacklevel=3)
 
     def backward(self, g: TensorLike | Sequence[TensorLike] | None = None) -> Any:
         with self.placed():

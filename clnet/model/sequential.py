@@ -9,18 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from ..config.fields import field
+from ..config.fields import Configured, field
+from ..core.op import Op
 from ..core.spec import Spec
 from ..errors import ConfigError, IndexingError
 from ..layers.base import Layer
 from ..layers.fields import Child
 from ..layers.shape import Input as InputLayer
+from ..layers.utility import Activation, Lambda
 from ..names import guide as _guide
+from ..ops import ACTIVATIONS
 from .files import load
-from .graph import Graph, Input, Model, Node
+from .graph import Graph, Input, Model, Node, Symbol
 from .network import _Network, apply
 
 __all__ = ["Graph", "Input", "Model", "Node", "Sequential", "load"]
+
+
+def _layer(value: Any) -> Any:
+    """The layer that is meant by the name of an activation, by a function of a tensor and by what `Input` gives."""
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    if isinstance(value, str) or (isinstance(value, Op) and name in ACTIVATIONS):
+        return Activation(name)
+    if isinstance(value, Symbol) and value.layer is None and value.spec is not None:
+        return InputLayer(value.spec.shape, value.spec.dtype)
+    return value if isinstance(value, (Configured, dict, type)) or not callable(value) else Lambda(value)
 
 
 def _variadic(cls: type) -> type:
@@ -28,9 +41,14 @@ def _variadic(cls: type) -> type:
     build: Callable[..., None] = cls.__init__  # type: ignore[misc]
 
     def init(self: Sequential, *layers: Any, **fields: Any) -> None:
-        if layers and not (len(layers) == 1 and isinstance(layers[0], (list, tuple))):
-            layers = (list(layers),)
-        build(self, *layers, **fields)
+        if not layers and not fields:
+            raise ConfigError("Sequential: expected layers; got none; write Sequential(Dense(out_features=10)), to "
+                              "which append(layer) adds.")
+        if len(layers) == 1 and isinstance(layers[0], dict) and "type" not in layers[0]:  # named ones
+            layers = tuple(layers[0].values())
+        if len(layers) == 1 and isinstance(layers[0], (list, tuple)):
+            layers = tuple(layers[0])
+        build(self, *((list(map(_layer, layers)),) if layers else ()), **fields)
 
     init.__doc__ = build.__doc__
     cls.__init__ = init  # type: ignore[misc]
@@ -69,7 +87,7 @@ class Sequential(_Network):
         return False
 
     def _become(self, layers: Iterable[Layer]) -> None:
-        self.layers = tuple(layers)
+        self.layers = tuple(map(_layer, layers))
         vars(self).pop("_whole", None)
         self.train(self.training)
 

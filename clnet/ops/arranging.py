@@ -123,7 +123,7 @@ def repeat(x: TensorLike, repeats: int, axis: int | None = None) -> Tensor:
     x, repeats = as_tensor(x), arguments.integer("repeat", "repeats", repeats, 0)
     if axis is None:
         return repeat(reshape(x, (x.size,)), repeats, 0)
-    if not -x.ndim <= axis < x.ndim:
+    if isinstance(axis, int) and not -x.ndim <= axis < x.ndim:
         raise ShapeError(f"repeat: expected an axis in [{-x.ndim}, {x.ndim}); got {axis}; "
                          "PyTorch's repeat, of all axes, is tile(x, repeats).")
     axis = arguments.axis("repeat", axis, x.ndim)

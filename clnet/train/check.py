@@ -18,7 +18,7 @@ from ..core.spec import Spec, dtype_name, is_float
 from ..core.state import structure
 from ..core.tensor import tensor
 from ..engine.record import Recorded, alone, infer
-from ..errors import ClnetError, DataError, DTypeError, ShapeError
+from ..errors import ClnetError, ConfigError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.ignored import counted, scored
 from ..losses.reading import CLASS_LOGITS, CLASSES, ROUNDED, named, reading
@@ -75,12 +75,31 @@ def _outputs(model: Layer, data: Samples, inputs: list[Spec], count: int) -> lis
         for k, s in enumerate(inputs):
             if len(s.shape) == 1:
                 _batch_axis(model, inputs, f"x[{k}]" if len(inputs) > 1 else "x", count)
-        outputs = infer(lambda *x: model(*x), inputs)
+        outputs = infer(lambda *x: _tensors(model, x), inputs)
     if outputs[0].shape[:1] not in {(count,), inputs[0].shape[:1] if data.packed else (count,)}:
         raise ShapeError(
             f"{type(model).__name__}: expected an output with the batch axis first, {count} samples; "
             f"got shape {outputs[0].shape} from inputs of shape {shapes}; keep the first axis in every layer.")
     return outputs
+
+
+def _tensors(model: Layer, inputs: tuple[Any, ...]) -> Any:
+    """What the model gives. Raises ConfigError for a dict, which PyTorch's models may give."""
+    output = model(*inputs)
+    if isinstance(output, dict):
+        raise ConfigError(
+            f"{type(model).__name__}: expected a tensor from forward, or a tuple of tensors; got a dict with "
+            f"{', '.join(map(repr, output))}; return ({', '.join(f'out[{k!r}]' for k in output)},), and give the loss "
+            "out[0].")
+    return output
+
+
+def _number(value: Any) -> Any:
+    """What a loss gave. Raises ConfigError for nothing at all."""
+    if value is None:
+        raise ConfigError("Trainer: expected a loss (output, target) that returns one number, as a tensor; got None; "
+                          "write return in front of what it computes.")
+    return value
 
 
 def _with_beside(model: Layer, data: Sequences, inputs: list[Spec]) -> list[Spec]:
@@ -188,7 +207,7 @@ def _try_loss(loss: Callable[..., Any], data: Samples, outputs: list[Spec], y: n
     target = tensor(y)
     counts = counted(loss, target, data.ignore)
     if counts is None:
-        infer(lambda o: loss(o, target), outputs)
+        infer(lambda o: _number(loss(o, target)), outputs)
         return
     there = data.known(y)  # on the host, so that the loss can look at what counts
     filled = tensor(np.where(there.reshape(*there.shape, *(1,) * (y.ndim - there.ndim)), y, 0).astype(y.dtype))

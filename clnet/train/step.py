@@ -16,7 +16,7 @@ from ..core.autocast import wide
 from ..core.autodiff import gradients
 from ..core.precision import autocast
 from ..core.state import Generator, Parameter, Variable
-from ..core.tensor import Tensor, as_tensor
+from ..core.tensor import Operators, Tensor, as_tensor
 from ..engine.record import Recorded
 from ..errors import ConfigError
 from ..layers.base import Layer, no_tape
@@ -124,7 +124,7 @@ class Formulas:
             with no_tape(), mode(self.model, True):
                 output, loss, target = self.outcome(*part)
             loss = loss if pieces == 1 else loss * ((b - a) / count)
-            found = gradients(self.scaling.scaled(loss) if self.scaling else loss, wanted)
+            found = _slopes(self.scaling.scaled(loss) if self.scaling else loss, wanted)
             total = [t + g for t, g in zip(total, found, strict=True)] if total else found
             outputs.append(output)
             targets.append(target)
@@ -161,6 +161,21 @@ class Formulas:
         table = h[: h.size - 2].reshape(rows, (h.size - 2) // rows)
         mine = F.equal(F.arange(n=rows, dtype="float32").reshape(-1, 1), self.scaling.skipped - h[h.size - 2])
         return F.sum(F.where(mine, table, 0.0), 0)
+
+
+def _slopes(loss: Any, wanted: list[Tensor]) -> list[Tensor]:
+    """The gradient of a batch's loss. Raises ConfigError where it is none to go down by."""
+    if not isinstance(loss, Operators) or loss.size != 1:
+        got = f"values of shape {loss.shape}; take their mean()" if isinstance(loss, Operators) else (
+            f"{loss!r}; compute it of output and target with clnet.ops")
+        raise ConfigError(f"Trainer: expected a loss that is one number, as a tensor; got {got}.")
+    found = gradients(loss, wanted, allow_unused=True)
+    if wanted and all(g is None for g in found):
+        raise ConfigError(
+            "Trainer: expected a loss that depends on the model's parameters; got one that none of them reaches, so "
+            "that nothing would be learnt; compute it of the model's output by ops that have a gradient (no argmax, "
+            "round, detach or .numpy()).")
+    return [F.zeros(w.shape, w.dtype) if g is None else g for w, g in zip(wanted, found, strict=True)]
 
 
 def _joined(outputs: list[Any]) -> Any:

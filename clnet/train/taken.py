@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.state import Parameter
+from ..errors import ConfigError
 from .step import Steps
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ def attach(trainer: Trainer) -> None:
     ended.
     """
     optimizer, wanted = trainer.optimizer, _trained(trainer)
+    if not wanted and not any(layer.own_rule for layer in trainer.model.descend()):
+        raise ConfigError(
+            "Trainer: expected a model with parameters that are trained; got none in this "
+            f"{type(trainer.model).__name__}; make the layers of a layer in its setup, not in forward, and "
+            "unfreeze(...) what is frozen.")
     mine = {id(a) for a in optimizer.arenas}
     known = {id(p) for p in (*optimizer.parameters, *optimizer.frozen)} == {id(p) for p in wanted.values()}
     if not known or any(id(p.arena) not in mine for p in optimizer.parameters):

@@ -111,7 +111,7 @@ def test_a_changed_field_is_saved(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda m: m.append(3), "layers"),
-    (lambda m: m.__setitem__(0, "relu"), "layers"),
+    (lambda m: m.__setitem__(0, None), "layers"),
     (lambda m: m.__delitem__(slice(None)), "layers"),
     (lambda m: m["first"], "expected the number of a layer, or a slice; got 'first'"),
 ])

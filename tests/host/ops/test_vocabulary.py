@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clnet import habits
+from clnet import called
 from clnet import ops as F
 from clnet.core.autodiff import gradients
 from clnet.core.tensor import Tensor, tensor, walk
@@ -110,7 +110,7 @@ def test_it_is_what_numpy_has(name: str) -> None:
 
 
 def test_what_others_call_it_leads_to_a_name_that_there_is() -> None:
-    for theirs, ours in habits.CALLED.items():
+    for theirs, ours in called.CALLED.items():
         for name in re.findall(r"\bops\.(\w+)", ours):
             assert hasattr(F, name), (theirs, ours)
     for name, words in (("hstack", r"concat\(\[a, b\], 1\)"), ("atan2", "arctan2"),

@@ -1,7 +1,8 @@
-"""Programs as people write them who come from PyTorch and Keras: what they mean is done, or they are told what to write."""
+"""Programs as people write them who come from PyTorch and Keras: what is meant is done, or told how to write."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,16 +14,17 @@ from clnet import layers, losses, optimizers
 from clnet import ops as F
 from clnet.errors import ConfigError, ShapeError, UseError
 from clnet.layers import LSTM, Concatenate, Dense, Layer
+from clnet.model import network
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 
-class Called(Layer):
+class _Called(Layer):
     def call(self, x: Any) -> Any:
         return x
 
 
-class Built(Layer):
+class _Built(Layer):
     def build(self, shape: Any) -> None: ...
 
     def forward(self, x: Any) -> Any:
@@ -59,10 +61,12 @@ SLIPS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: clnet.Conv2D(3), AttributeError, r"clnet\.layers\.Conv2d"),
     (lambda: layers.Concat(), AttributeError, r"Concatenate\(\)"),
     (lambda: layers.MultiHeadAttention(3, 1)(X[:, None], attn_mask=None), ShapeError, "write mask=, True where"),
+    (lambda: clnet.gradients(lambda w: w.sum(), [clnet.tensor(X)]), UseError, r"gradients\(f\(w\), \[w\]\)"),
+    (lambda: clnet.gradients(F.sum(X * clnet.tensor(X)), [X]), UseError, r"clnet\.tensor\(array\)"),
     (lambda: Dense(3, 2)(X, training=False), ShapeError, r"model\.eval\(\)"),
-    (lambda: Called()(X), ConfigError, "forward.* in place of call"),
-    (lambda: Built()(X), AttributeError, r"setup\(self, new\) in place of build"),
-    (lambda: Called().save("x"), AttributeError, r"clnet\.Sequential\(layer\)"),
+    (lambda: _Called()(X), ConfigError, "forward.* in place of call"),
+    (lambda: _Built()(X), AttributeError, r"setup\(self, new\) in place of build"),
+    (lambda: _Called().save("x"), AttributeError, r"clnet\.Sequential\(layer\)"),
 ]
 
 
@@ -110,6 +114,12 @@ def test_tensors_as_in_pytorch() -> None:
     assert round(x.mean(), 2) == round(float(X.mean()), 2) and x.size == 12 and F.zeros(x.size).shape == (12,)
 
 
+def test_one_tensor_to_derive_by_is_not_its_rows() -> None:
+    x = clnet.tensor(X)
+    (slope,) = clnet.gradients(F.sum(x * x), x)  # type: ignore[arg-type]
+    assert np.array_equal(slope.numpy(), 2 * X)
+
+
 def test_a_pair_of_states() -> None:
     lstm, x = LSTM(3, 5, return_state=True), X[:, None]
     _, h, c = lstm(x)
@@ -120,8 +130,8 @@ def test_a_pair_of_states() -> None:
 def test_a_fit_of_keras() -> None:
     model = clnet.Sequential(Dense(3, 2))
     trainer = clnet.Trainer(model, "crossentropy", "adam", metrics=["acc"])
-    found = trainer.fit(X, np.array([0, 1, 1, 0]), epochs=1, batch_size=2, verbose=0, shuffle=True, steps_per_epoch=None,
-                        validation_data=(X, np.array([0, 1, 1, 0])))
+    found = trainer.fit(X, np.array([0, 1, 1, 0]), epochs=1, batch_size=2, verbose=0, shuffle=True,
+                        steps_per_epoch=None, validation_data=(X, np.array([0, 1, 1, 0])))
     assert "val_accuracy" in found.history
     with pytest.raises(ConfigError, match="always shuffled"):
         trainer.fit(X, np.array([0, 1, 1, 0]), shuffle=False)
@@ -132,3 +142,75 @@ def test_data_is_a_module() -> None:
     from clnet.data import from_arrays
 
     assert imported is clnet.data and from_arrays is clnet.data.from_arrays
+
+
+class _Forgetful(Layer):
+    def forward(self, x: Any) -> Any:
+        return Dense(3, 1)(x)
+
+
+class _Named(Layer):
+    def setup(self, new: Any) -> None:
+        self.inner = Dense(3, 1)
+
+    def forward(self, x: Any) -> Any:
+        return {"logits": self.inner(x)}
+
+
+class _Scored(losses.Loss):
+    def forward(self, output: Any, target: Any) -> Any:
+        return F.mean(output)
+
+
+def frozen() -> Any:
+    return clnet.Sequential(Dense(3, 1)).freeze("*")
+
+
+# What learns nothing, or is no loss: (model, loss, what is said).
+NOTHING: list[tuple[Callable[[], Any], Any, str]] = [
+    (_Forgetful, "mse", "make the layers of a layer in its setup"), (frozen, "mse", "unfreeze"),
+    (_Named, lambda out, y: F.mean(out["logits"]), r"tuple of tensors; got a dict with 'logits'"),
+    (lambda: Dense(3, 1), lambda out, y: F.mean(y), "none of them reaches"),
+    (lambda: Dense(3, 1), lambda out, y: F.mean(F.round(out).detach() - y), "none of them reaches"),
+    (lambda: Dense(3, 1), lambda out, y: 0.0, "one number, as a tensor; got 0.0"),
+    (lambda: Dense(3, 1), lambda out, y: (out - y) ** 2, r"shape \(4, 1\); take their mean\(\)"),
+    (lambda: Dense(3, 1), losses.MSELoss(reduction="none"), r"take their mean\(\)"),
+    (lambda: Dense(3, 1), lambda out, y: None, "write return"),
+    (lambda: Dense(3, 1), _Scored(), r"formula\(self, prediction, target\)"),
+]
+
+
+@pytest.mark.parametrize(("model", "loss", "told"), NOTHING)
+def test_training_that_would_learn_nothing_is_refused(model: Callable[[], Any], loss: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        clnet.Trainer(model(), loss).fit(X, X[:, :1], epochs=1, verbose=False)
+
+
+def test_layers_in_a_row_as_people_write_them() -> None:
+    """Names and functions between layers, named layers, Keras's Input; the rest says what it lacks."""
+    model = clnet.Sequential(clnet.Input((3,)), Dense(out_features=4), "relu", F.tanh, lambda x: 2 * x)
+    assert [type(x).__name__ for x in model.layers] == ["Input", "Dense", "Activation", "Activation", "Lambda"]
+    assert model(X).shape == (4, 4) and model.append("softmax").layers[-1].name == "softmax"
+    first, last = Dense(3, 4), Dense(4, 2)
+    assert clnet.Sequential({"first": first, "last": last}).layers == (first, last)
+    with pytest.raises(ConfigError, match=r"got none; write Sequential\(Dense"):
+        clnet.Sequential()
+    with pytest.raises(ConfigError, match="'relu'"):
+        clnet.Sequential(Dense(3, 4), "rleu")
+
+
+def test_a_loop_over_new_shapes_is_told_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network._Network, "_told", False)
+    model = clnet.Sequential(Dense(3, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (*range(1, network.SHAPES), 1, 2):
+            model(np.ones((n, 3), np.float32))
+        recorded = clnet.Recorded(model)
+        for n in range(1, 12):
+            recorded(np.ones((n, 3), np.float32))
+    with pytest.warns(UserWarning, match=r"8 different shapes.*clnet\.Recorded\(model\)"):
+        model(np.ones((20, 3), np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(np.ones((21, 3), np.float32))
