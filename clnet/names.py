@@ -191,6 +191,10 @@ def told(fn: Callable[P, R], method: str = "") -> Callable[P, R]:
     method   the name that fn has as a method, whose first argument, the object, is not spoken of
     """
 
+    @functools.cache
+    def parameters() -> list[inspect.Parameter]:
+        return list(inspect.signature(fn).parameters.values())[bool(method) :]
+
     @functools.wraps(fn)
     def call(*args: P.args, **named: P.kwargs) -> R:
         try:
@@ -199,7 +203,7 @@ def told(fn: Callable[P, R], method: str = "") -> Callable[P, R]:
             # Of a call that did not come about there is no frame but this one.
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise
-            taken = list(inspect.signature(fn).parameters.values())[bool(method) :]
+            taken = parameters()
             slip = _slip(taken, args[bool(method) :], named)
             if not slip:
                 raise
