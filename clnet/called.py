@@ -206,8 +206,9 @@ clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_by_global_norm -> an optimi
   clip_value=.
 utils -> data sets are in clnet.data, and fit makes the batches.
 save -> a model saves itself: model.save(path).
-randn rand normal uniform -> make it with NumPy: clnet.tensor(numpy.random.default_rng(0).normal(size=(2,
-  3)).astype('float32')).
+randn rand normal uniform randn_like rand_like -> in a layer's forward ops.random.normal(x.shape, self.random.key,
+  self.random.advance()) draws anew in every step; numbers that stay are NumPy's:
+  clnet.tensor(numpy.random.default_rng(0).normal(size=(2, 3)).astype('float32')).
 no_grad inference_mode enable_grad stop_gradient -> nothing is derived unless it is asked for: clnet.gradients(loss,
   [w]); ops.detach(x) is a constant.
 float16 bfloat16 float32 float64 int32 int64 uint8 -> dtypes are texts: clnet.tensor(array, 'float32').

@@ -92,7 +92,10 @@ input_dim n_in in_dim -> in_features num_embeddings input_size in_channels
 in_size input_features -> in_features input_size
 output_dim out_dim n_out -> out_features embedding_dim
 out -> out_features out_channels hidden_size
-vocab_size num_tokens -> num_embeddings
+vocab_size num_tokens -> num_embeddings letters words
+num_classes n_classes num_labels n_labels out_classes -> classes channels
+in_channels image_size img_size -> image
+hidden_channels base_channels base_width init_features d_model n_embd -> width hidden
 features channels -> num_features embedding_dim d_model out_channels
 dim -> num_features embedding_dim d_model out_channels axes axis
 dims -> axes axis
@@ -100,16 +103,17 @@ axis -> axes
 axes -> axis
 keepdim keep_dims -> keepdims
 correction unbiased -> ddof
-nhead heads n_heads -> num_heads
+nhead heads n_heads n_head -> num_heads heads
 dim_feedforward ffn_dim -> d_ff
 key_dim -> head_dim
 act act_fn activation_fn fn function -> activation name fn
 size scale -> scale_factor
-n_layers layers -> num_layers
+n_layers n_layer layers -> num_layers layers blocks
+max_len seq_len block_size context_length -> context max_len
 target_shape -> shape
 stddev sigma -> std
 logits -> from_logits
-hidden_dim hidden -> hidden_size
+hidden_dim hidden -> hidden_size hidden
 ignore_label -> ignore_index
 class_weight class_weights -> weight
 T_max -> t_max
@@ -127,8 +131,12 @@ save_best_only -> best_only
 filepath filename dirpath -> path folder
 attn_dropout dropout_rate -> dropout
 num_heads_kv -> num_kv_heads
+num_heads -> heads
+num_layers -> blocks layers
 criterion loss_fn loss_function -> loss
 optim solver -> optimizer
+learning_rate_init -> learning_rate
+epochs n_epochs num_epochs -> max_iter
 """).items()}
 
 # Arguments of functions that mean what one of ours does: a call with them is taken as it is meant.
@@ -165,6 +173,9 @@ attn_mask attention_mask key_padding_mask src_mask tgt_mask src_key_padding_mask
 is_causal -> the layer knows: MultiHeadAttention(..., causal=True).
 need_weights average_attn_weights -> leave it out: the layer gives its output alone.
 initial_state hx -> give h, of an LSTM h and c, behind x: lstm(x, h, c), each (num_layers, N, hidden_size).
+in_features in_channels input_size -> leave it out: the first call, or model.build(shape), binds the sizes.
+pretrained weights -> leave it out: model.build(shape).load_weights(path) takes values from a file.
+key counter -> a layer's own are self.random.key and self.random.advance(), those of a loop clnet.Generator(seed)'s.
 params parameters -> leave it out: the Trainer gives them.
 size_average reduce -> write reduction="mean", "sum" or "none".
 name -> leave it out: the place in the model is the name.

@@ -43,6 +43,7 @@ from .layers import (
 from .layers.base import Layer, Symbolic
 from .model.sequential import Graph, Input, Model, Sequential
 from .names import guide as _guide
+from .names import tell as _tell
 
 __all__ = ["bilstm", "densenet", "densenet121", "gcn", "gpt", "lenet", "lstm", "mlp", "mobilenet", "mobilenet_v2",
            "resnet", "resnet18", "resnet20", "resnet32", "resnet34", "resnet44", "resnet50", "resnet56", "unet", "vit",
@@ -287,4 +288,5 @@ def gcn(features: int, classes: int, hidden: int = 16, layers: int = 2, dropout:
     return Model([nodes, edges], [x])
 
 
+_tell(__name__)
 _guide(__name__)

@@ -24,6 +24,7 @@ from .losses import CrossEntropyLoss, MSELoss
 from .losses.base import Loss
 from .losses.reading import CLASSES, reading
 from .model.sequential import Sequential
+from .names import told
 from .optimizers.base import Optimizer
 from .train.callbacks import EarlyStopping, several
 from .train.options import loss_of, optimizer_of
@@ -325,3 +326,7 @@ class Regressor(RegressorMixin, _Estimator):
         """The numbers of every sample, in the shape of the targets of `fit`."""
         found = self._asked("predict", X).astype(np.float64)
         return found.reshape(len(found), *self._shape)
+
+
+for _kind in (Classifier, Regressor):
+    _kind.__init__ = told(_kind.__init__, _kind.__name__)  # type: ignore[method-assign]

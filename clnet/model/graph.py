@@ -16,6 +16,7 @@ from ..engine.record import infer
 from ..errors import ConfigError, ShapeError
 from ..layers.base import Layer, Symbolic
 from ..layers.utility import Add, Multiply
+from ..names import told
 from .network import TRIAL, _Network, apply, sample_spec
 
 NODE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -238,11 +239,13 @@ class Symbol(Symbolic):
         return made[0] if len(made) == 1 else made
 
 
+@told
 def Input(shape: Sequence[int] | int | None = None, dtype: str = "float32", name: str = "") -> Symbol:
     """An input of a model: shape of one sample (None: not known yet). Raises ConfigError."""
     return Symbol(None if shape is None else sample_spec("Input", shape, dtype), name=name)
 
 
+@told
 def Model(inputs: Symbol | Sequence[Symbol], outputs: Symbol | Sequence[Symbol]) -> Graph:
     """The Graph between symbols: `x = Input((8,)); h = Dense(out_features=4)(x); Model([x], [h])`. Raises ConfigError.
     """

@@ -23,6 +23,7 @@ from ..core.running import exact
 from ..core.spec import INTS, dtype_name
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
+from ..names import tell as _tell
 from .joining import concat
 from .pointwise import arange, cast, cos, less, log, mul_high, sin, sqrt
 from .view import reshape
@@ -158,3 +159,6 @@ def permutation(n: int, key: TensorLike, counter: TensorLike) -> np.ndarray[Any,
     n = arguments.integer("permutation", "n", n, 0)
     (words,) = exact().values([as_tensor(philox(key, counter, 2 * n))])
     return np.argsort(words[:n].astype(np.uint64) << np.uint64(32) | words[n:], kind="stable")
+
+
+_tell(__name__)

@@ -15,6 +15,7 @@ from clnet import ops as F
 from clnet.errors import ConfigError, ShapeError, UseError
 from clnet.layers import LSTM, Concatenate, Dense, Layer
 from clnet.model import network
+from clnet.sklearn import Classifier
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
@@ -64,6 +65,16 @@ SLIPS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: clnet.gradients(lambda w: w.sum(), [clnet.tensor(X)]), UseError, r"gradients\(f\(w\), \[w\]\)"),
     (lambda: clnet.gradients(F.sum(X * clnet.tensor(X)), [X]), UseError, r"clnet\.tensor\(array\)"),
     (lambda: Dense(3, 2)(X, training=False), ShapeError, r"model\.eval\(\)"),
+    (lambda: clnet.models.gcn(), UseError, r"gcn: expected arguments \(features, .* got no 'features'; pass it"),
+    (lambda: clnet.models.gpt(vocab_size=9), UseError, "did you mean 'letters'"),
+    (lambda: clnet.models.unet(num_classes=2), UseError, "did you mean 'channels'"),
+    (lambda: clnet.models.resnet18(pretrained=True), UseError, r"load_weights\(path\)"),
+    (lambda: clnet.models.mlp(in_features=3), UseError, r"model\.build\(shape\)"),
+    (lambda: clnet.Model(inputs=clnet.Input((3,))), UseError, "got no 'outputs'"),
+    (lambda: F.random.normal((2, 3)), UseError, r"got no 'key'; .*self\.random\.advance\(\)"),
+    (lambda: F.randn_like(X), AttributeError, r"draws anew in every step"),
+    (lambda: Classifier(solver="adam"), UseError, "Classifier: .*did you mean 'optimizer'"),
+    (lambda: Classifier(learning_rate_init=0.1), UseError, "did you mean 'learning_rate'"),
     (lambda: _Called()(X), ConfigError, "forward.* in place of call"),
     (lambda: _Built()(X), AttributeError, r"setup\(self, new\) in place of build"),
     (lambda: _Called().save("x"), AttributeError, r"clnet\.Sequential\(layer\)"),
