@@ -68,7 +68,8 @@ class HostStorage:
 class NumpyEngine:
     """Evaluates graphs on the host.
 
-    dtype     float width of the arithmetic: "float64" (the oracle), "float32", or None to keep what the leaves have
+    dtype     float width of the arithmetic: "float64" (the oracle), None to keep what the leaves have, or "float32":
+              the host as a device, where float64 is computed as such and results have the dtypes that tensors say
     rounded   whether values of 16-bit dtypes are rounded to them, as memory does, or kept at the width of the
               arithmetic
     """
@@ -114,7 +115,11 @@ class NumpyEngine:
         with np.errstate(all="ignore"):
             for t in walk(tensors, stop=known):
                 done[id(t)] = self._leaf(t) if known(t) else self._apply(t, [done[id(i)] for i in t.inputs])
-        return [done[id(t)] for t in tensors]
+        return [self._given(done[id(t)], t.dtype) for t in tensors]
+
+    def _given(self, value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+        """A result as a device's memory would have it; the oracle's keeps all its digits."""
+        return value.astype(np_dtype(dtype), copy=False) if self.dtype == "float32" else value
 
     def _leaf(self, t: Tensor) -> np.ndarray[Any, Any]:
         value = t.value if t.value is not None else t.storage.numpy() if t.storage is not None else None
@@ -125,7 +130,7 @@ class NumpyEngine:
     def _apply(self, t: Tensor, inputs: list[Any]) -> np.ndarray[Any, Any]:
         assert t.op is not None
         # A device writes a constant into its kernels, where arithmetic is wider than 16 bits: memory never rounds it.
-        dtype = "float32" if t.op.name == "full" and is_float(t.dtype) else t.dtype
+        dtype = "float32" if t.op.name == "full" and t.dtype in NARROW else t.dtype
         return self._cast(np.asarray(t.op.ref(*inputs, **t.attrs)), dtype)
 
     def _cast(self, value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
@@ -136,4 +141,4 @@ class NumpyEngine:
             value = value.astype(np_dtype(dtype))
         if self.dtype is None:
             return value if value.dtype.kind == "f" else value.astype(np_dtype(dtype))
-        return value if value.dtype == self.dtype else value.astype(self.dtype)
+        return value.astype("float64" if dtype == "float64" else self.dtype, copy=False)

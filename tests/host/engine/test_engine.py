@@ -10,6 +10,7 @@ import pytest
 import clnet
 from clnet import ops as F
 from clnet.core.autodiff import gradients
+from clnet.core.spec import np_dtype
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine import on
 
@@ -51,3 +52,13 @@ def test_a_placeholder_cannot_be_read():
 
     with pytest.raises(ValueError, match=r"use clnet\.ops"):
         (placeholder((3,)) + 1).numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_values_on_numpy_have_the_dtype_that_tensors_say(dtype: str) -> None:
+    third = clnet.tensor([1.0, 0.0, 0.0], dtype)
+    with clnet.on("numpy") as engine:
+        mean = F.mean(third)
+        for value in (mean.numpy(), *engine.values([mean])):
+            assert value.dtype == np_dtype(mean.dtype) == np_dtype(dtype)
+            assert value == np.asarray(1 / 3, np_dtype(dtype)), "each digit that the dtype has is there"
