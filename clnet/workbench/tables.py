@@ -51,6 +51,10 @@ class Link(str):
         made.to = to
         return made
 
+    def __getnewargs__(self) -> tuple[str, str]:
+        """What a copy and a pickle are made of."""
+        return str(self), self.to
+
     @property
     def markdown(self) -> str:
         return f"[{cell(str(self))}]({self.to})"

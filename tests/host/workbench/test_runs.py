@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,9 @@ def test_values_of_the_command_line_are_literals_or_text() -> None:
 def test_links_are_escaped() -> None:
     link = tables.Link("a<b", 'x"y')
     assert link.__html__() == '<a href="x&quot;y">a&lt;b</a>'
+    for copied in (pickle.loads(pickle.dumps(link)),  # noqa: S301 (our own)
+                   copy.copy(link)):
+        assert (copied, copied.to) == (link, link.to)
     assert tables.cell(tables.Link("a_b", "runs/a_b.html")) == r"[a\_b](runs/a_b.html)"
 
 
