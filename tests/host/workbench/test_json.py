@@ -49,6 +49,7 @@ def test_every_command_with_a_table_takes_json() -> None:
 @pytest.mark.parametrize("name", [n for n in CALLS if n != "warm"])
 def test_standard_output_is_json_and_nothing_else(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch,
                                                   tmp_path: Path) -> None:
+    monkeypatch.setenv("CLNET_CACHE_DIR", str(tmp_path / "cache"))  # others write to their own meanwhile
     monkeypatch.setattr(tune.place, "examples", lambda: {"add": None, "exp": None})
     monkeypatch.setattr(tune.place, "measure", lambda engine, calls: iter([("add", 64), ("exp", 0)]))
     monkeypatch.setattr(tune.place, "thresholds", lambda device: {"add": 64, "exp": 0})
