@@ -280,14 +280,14 @@ def _of_data(trial: _Trial) -> tuple[Callable[..., Any], list[Any]]:
 def _extremes(trial: _Trial, engine: Engine) -> Result:
     if isinstance(trial.thing, Op) and trial.stated:
         return checks.extremes(trial.thing, engine)
-    return checks.check_extremes(*_of_data(trial), engine)
+    return checks.check_extremes(*_of_data(trial), engine, slopes=trial.differentiable)
 
 
 def _range(trial: _Trial, engine: Engine) -> Result | Finding:
     function, inputs = _of_data(trial)
     if not any(is_float(x.dtype.name) for x in inputs):
         return _none("no float input")
-    result = checks.check_extremes(function, inputs, engine, values=checks.ENDS)
+    result = checks.check_extremes(function, inputs, engine, values=checks.ENDS, slopes=trial.differentiable)
     return result if result else Finding("", PARTIAL, f"float32 ends before float64 does, first {result.note}"[:180])
 
 

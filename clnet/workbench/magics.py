@@ -66,7 +66,7 @@ class ClnetMagics(Magics):
     def opencl(self, line: str, cell: str) -> None:
         """The OpenCL C in the cell becomes an op: a `__kernel`, or an expression over the names of --inputs."""
         args = _parsed(self.opencl, line)
-        origin = Origin(args.name, cell.rstrip("\n"), f"cell In[{self._shell.execution_count}]", 2)
+        origin = Origin(args.name, cell.rstrip("\n"), f"cell In[{_cell_number(self._shell)}]", 2)
         op = self._kernel(args, origin) if "__kernel" in cell or "kernel void" in cell else self._row(args, origin)
         self._shell.user_ns[args.name] = op
         on_call = self._python(args.on, ()) if args.on else ()
@@ -105,7 +105,14 @@ class ClnetMagics(Magics):
 
     def _python(self, text: str | None, default: Any = None) -> Any:
         """What an option says in Python, in the user's names; functions may span nothing but the option."""
-        return default if not text else self._shell.ev(_unquoted(text))
+        return default if not text else self._value(_unquoted(text))
+
+    def _value(self, text: str) -> Any:
+        try:
+            return self._shell.ev(text)
+        except Exception as error:  # whatever a slip in an option raises; the frames below are IPython's
+            raise UsageError(f"%%opencl: expected Python that can be evaluated; got {text!r}: "
+                             f"{type(error).__name__}: {error}") from None
 
     def _gradient(self, text: str | None) -> Any:
         """An expression in OpenCL C, unless Python knows it as a function or as True."""
@@ -113,7 +120,7 @@ class ClnetMagics(Magics):
             return None
         plain = _unquoted(text)
         if plain == "True" or plain.startswith("lambda") or callable(self._shell.user_ns.get(plain)):
-            return self._shell.ev(plain)
+            return self._value(plain)
         return plain
 
     def _pairs(self, texts: Iterable[str]) -> dict[str, Any]:
@@ -122,7 +129,7 @@ class ClnetMagics(Magics):
             name, sign, value = text.partition("=")
             if not sign or not name.strip().isidentifier():
                 raise UsageError(f"%%opencl: expected NAME=VALUE; got {text!r}.")
-            found[name.strip()] = self._shell.ev(value)
+            found[name.strip()] = self._value(value)
         return found
 
     # --- %%clprofile
@@ -222,6 +229,11 @@ def _computed(value: Any) -> None:
 def _parsed(magic: Callable[..., Any], line: str) -> argparse.Namespace:
     found: argparse.Namespace = parse_argstring(magic, line)
     return found
+
+
+def _cell_number(shell: InteractiveShell) -> int:
+    """The number beside the cell that runs: IPython 9 counts on before it runs a cell, others after it."""
+    return len(shell.user_ns.get("In", [""])) - 1 or shell.execution_count
 
 
 def _unquoted(text: str) -> str:

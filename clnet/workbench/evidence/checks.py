@@ -224,7 +224,7 @@ def adjoint(op: Op, case: Case, engine: Engine | None = None) -> Result:
 
 # --- extremes
 def check_extremes(function: Function, inputs: Sequence[Any], engine: Engine | None = None,
-                   spreads: Sequence[int] = (), values: Sequence[float] = EXTREMES) -> Result:
+                   spreads: Sequence[int] = (), values: Sequence[float] = EXTREMES, slopes: bool = True) -> Result:
     """Each extreme value alone in every float input, and as the size of all of it:
     NaN, ∞ and finite values as in the reference.
 
@@ -232,6 +232,7 @@ def check_extremes(function: Function, inputs: Sequence[Any], engine: Engine | N
     never NaN where inputs and values are finite.
 
     spreads   inputs whose NaN and infinities may reach more results than in the reference, and never fewer
+    slopes    whether there is a gradient to look at
     """
     results = []
     for k in _floats(inputs):
@@ -244,19 +245,19 @@ def check_extremes(function: Function, inputs: Sequence[Any], engine: Engine | N
                 elif moved[k].size:
                     moved[k].flat[moved[k].size // 2] = value
                 note = f"{value} {'in all' if whole else 'in one element'} of input {k}"
-                results += _extreme(function, moved, engine, note, k in spreads and not np.isfinite(value))
+                results += _extreme(function, moved, engine, note, k in spreads and not np.isfinite(value), slopes)
     return worst("extremes", results)
 
 
 def _extreme(function: Function, inputs: Sequence[Any], engine: Engine | None, label: str,
-             loose: bool = False) -> list[Result]:
+             loose: bool = False, slopes: bool = True) -> list[Result]:
     value = (_spread(function, inputs, engine) if loose
              else compare(function, inputs, engine, check="extremes", normwise=True))
     results = [replace(value, note=f"{label}: {value.note}" if value.note else "")]
     xs = [tensor(x) for x in inputs]
     outputs = [t for t in _outputs(function, xs) if is_float(t.dtype)]
     wrt = [xs[k] for k in _floats(inputs)]
-    if not outputs or not wrt or opaque(outputs):
+    if not slopes or not outputs or not wrt or opaque(outputs):
         return results
     pulled = [p for y in outputs for p in gradients(y, wrt, tensor(np.ones(y.shape), y.dtype), allow_unused=True)
               if p is not None]
@@ -311,7 +312,8 @@ def extremes(op: Op, engine: Engine | None = None) -> Result:
             results += _pointwise_extremes(op, first, engine)
         else:
             spreads = [op.args.index(name) for name in op.spreads]
-            results.append(check_extremes(case_function(op, first), arrays(op, first), engine, spreads))
+            results.append(check_extremes(case_function(op, first), arrays(op, first), engine, spreads,
+                                          slopes=op.has_gradient))
     return worst("extremes", results)
 
 

@@ -51,8 +51,23 @@ def test_a_cell_without_a_reference_says_so_once(shell: Any, capsys: pytest.Capt
     assert out.count("expected a reference to run on NumPy") == 1 and "as parity" in out
 
 
+def test_an_op_without_a_gradient_is_right_by_its_values(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(shell, '%%opencl my_double -r "lambda x: 2 * x" --no-roof\n2 * x')
+    ran(shell, '%%opencl my_double_kernel -r "lambda x: 2 * x" -x "(3, 4)" --no-roof\n'
+               "__kernel void d(__global const float* x, __global float* y) {\n"
+               "    y[get_global_id(0)] = 2 * x[get_global_id(0)];\n}")
+    out = capsys.readouterr().out
+    assert out.count("not differentiable") == out.count("extremes       yes") == 2 and "NO" not in out
+
+
+def test_an_op_knows_the_number_beside_its_cell(shell: Any) -> None:
+    assert shell.run_cell("%%opencl my_numbered --no-roof\nx + 2", store_history=True).success
+    assert shell.user_ns["my_numbered"].origin.place(0).startswith(f"cell In[{len(shell.user_ns['In']) - 1}]")
+
+
 @pytest.mark.parametrize(("cell", "message"), [
-    ("%%opencl\nx", "required: name"), ("%%opencl f -p b\nx * b", "expected NAME=VALUE"),
+    ("%%opencl f -x nothing\nx", "got 'nothing': NameError: name 'nothing' is not"), ("%%opencl\nx", "required: name"),
+    ("%%opencl f -p b\nx * b", "expected NAME=VALUE"),
     ("%%opencl relu\nx", "no op of clnet has; got 'relu'"), ("%clbench", "expected a statement")])
 def test_lines_that_cannot_be(shell: Any, capsys: pytest.CaptureFixture[str], cell: str, message: str) -> None:
     result = shell.run_cell(cell)
