@@ -52,6 +52,13 @@ class IndexingError(ClnetError, IndexError):
     """An index lies outside, or is nothing that can index."""
 
 
+class ColumnError(ClnetError, KeyError):
+    """A table has no column of that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it in quotes
+
+
 class DataError(ClnetError, ValueError):
     """A dataset, batch or file of data is not what was promised."""
 

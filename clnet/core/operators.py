@@ -150,7 +150,7 @@ class Operators:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(self.numpy(), dtype)
 
-    def __dlpack__(self, **_: Any) -> Any: return self.numpy().__dlpack__()
+    def __dlpack__(self, **_: Any) -> Any: return np.require(self.numpy(), requirements="W").__dlpack__()
     def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
 
     def item(self) -> Any:

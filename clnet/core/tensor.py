@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, UseError
 from ..names import told
 from .arguments import array as numbers
 from .arguments import number
@@ -50,8 +50,11 @@ class Tensor(Operators):
     __slots__ = ("__weakref__", "age", "attrs", "home", "inputs", "name", "op", "spec", "storage", "value", "was")
     spec: Spec
 
-    def __init__(self, op: Op | None, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec,
+    def __init__(self, op: Op | None = None, inputs: tuple[Tensor, ...] = (), attrs: Any = None, spec: Any = None,
                  value: np.ndarray[Any, Any] | None = None, storage: Any = None, name: str = "") -> None:
+        if spec is None:
+            raise UseError("Tensor: expected what an op records; got values, or nothing; clnet.tensor(values) makes a "
+                           "tensor of them, clnet.ops.zeros(shape) one of zeros.")
         self.op, self.inputs, self.attrs, self.spec = op, inputs, attrs, spec
         self.value, self.storage, self.name = value, storage, name
         self.age = next(_ages)

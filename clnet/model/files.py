@@ -289,6 +289,9 @@ def load_into(model: Layer, source: str | Path | Mapping[str, TensorLike]) -> No
                 f"load: expected a built model; got {unbuilt} without sizes; call it once, or model.build(shape).")
         set_values(model, _arrays(source, model.variables()), "load", "what was given")
         return
+    if hasattr(source, "variables"):
+        raise CheckpointError("load: expected the path of a file, or arrays by name; got a network; "
+                              "model.load_weights(other) takes its values.")
     path = _path(source, "load")
     arrays, meta = read(path)
     if "config" not in meta:

@@ -30,7 +30,7 @@ from . import dialects
 from . import files as model_io
 from .diagram import Diagram, diagram
 from .summary import Summary, summarize
-from .transfer import Loaded, load_weights
+from .transfer import Loaded, Source, load_weights
 
 TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
 SHAPES = 8  # different ones that a model is called with before somebody is told what each costs
@@ -299,11 +299,11 @@ class _Network(Layer):
         model_io.load_into(self, source)
         return self
 
-    def load_weights(self, source: str | Path | Mapping[str, Any], strict: bool = False,
-                     names: Mapping[str, str] | None = None) -> Loaded:
+    def load_weights(self, source: Source, strict: bool = False, names: Mapping[str, str] | None = None) -> Loaded:
         """Takes what fits of another network's values; returns a table of what was taken and what was not.
 
-        source   a .safetensors file, a state_dict of PyTorch or a file of one (.pt, needs PyTorch), arrays by name
+        source   a .safetensors file; a network, PyTorch's too, its state_dict or a file of one (.pt, needs PyTorch);
+                 arrays by name
         strict   whether something missing, unexpected or of another shape is an error
         names    {prefix of theirs: prefix of ours}; otherwise by names where these are the same, else in order: layer
                  by layer the next of theirs with the same variables

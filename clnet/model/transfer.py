@@ -4,11 +4,13 @@ in both directions.
 
 from __future__ import annotations
 
+import os
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import safetensors.numpy
@@ -26,6 +28,16 @@ RECURRENT = re.compile(r"^(.*?)(weight|bias)_([ih]h)_l(\d+)(_reverse)?$")
 PACKED = re.compile(r"^(.*?)in_proj_(weight|bias)$")
 PARTS = re.compile(r"^(.*?)([qkv])_proj_weight$")
 PYTORCH = (".pt", ".pth", ".bin", ".ckpt")
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A network of PyTorch."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...
+
+
+Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Layer | Stateful
 
 
 @dataclass(repr=False)
@@ -57,7 +69,7 @@ class Loaded(Shown):
         return ", ".join([f"{plural(len(self.loaded), 'variable')} loaded", *more])
 
 
-def load_weights(model: Layer, source: str | Path | Mapping[str, Any], strict: bool = False,
+def load_weights(model: Layer, source: Source, strict: bool = False,
                  names: Mapping[str, str] | None = None) -> Loaded:
     """See `Sequential.load_weights`."""
     if unbuilt := [n or type(model).__name__ for n, x in layers(model).items() if not x.built]:
@@ -86,11 +98,18 @@ def load_weights(model: Layer, source: str | Path | Mapping[str, Any], strict: b
 
 
 # --- what is given
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[dict[str, Array], bool]:
+def _read(source: Source) -> tuple[dict[str, Array], bool]:
     """The arrays by name, and whether they are in the order in which the layers were made."""
+    if isinstance(source, Layer):
+        source = values(source)
+    elif isinstance(source, Stateful):
+        source = source.state_dict()
     if isinstance(source, Mapping):
         found, ordered = dict(source), True
     else:
+        if not isinstance(source, (str, os.PathLike)):
+            raise ConfigError(
+                f"load_weights: expected a file, a network, or arrays by name; got {reprlib.repr(source)}.")
         path = Path(source)
         if not path.is_file():
             raise CheckpointError(f"load_weights: expected a file that exists; got {str(path)!r}.")

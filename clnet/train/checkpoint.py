@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,9 @@ def load(trainer: Trainer, path: str | Path) -> None:
     """Puts a run of `fit` where the checkpoint was written. Raises CheckpointError where it is of another
     model, optimizer or data.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise CheckpointError(f"fit(resume={path!r}): expected the file that a callback Checkpoint(path), or "
+                              f"save_checkpoint(path), wrote; got a {type(path).__name__}.")
     who = f"fit(resume={Path(path).name})"
     arrays, meta = model_io.read(path)
     if meta.get("format") != FORMAT:

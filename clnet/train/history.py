@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..curves import BLUE, GREEN, ORANGE, Chart, Drawing, Line, drawing
+from ..errors import ColumnError
+from ..names import ending, lacking
 from ..show import Drawn, Table, duration, in_notebook, plural
 
 MOST = 24  # epochs that a table shows; of more the first and the last
@@ -59,7 +61,23 @@ class History(Drawn):
         return len(self.rows)
 
     def __getitem__(self, column: str) -> list[float]:
+        if column not in self.columns():
+            raise ColumnError(f"History: expected the name of a column, of {', '.join(self.columns()) or 'none yet'}; "
+                              f"got {column!r}{self._ending(column)}")
         return self.history[column]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns()
+
+    if not TYPE_CHECKING:  # else every attribute would count as there
+
+        def __getattr__(self, name: str) -> Any:
+            raise lacking(self, name, lambda text: f"write history[{text!r}]." if text in self.columns() else None)
+
+    def _ending(self, column: object) -> str:
+        if isinstance(column, str) and column.startswith("val_"):
+            return "; fit(validation=0.2) measures it."
+        return ending(column, self.columns()) if isinstance(column, str) else "; a row an epoch is history.rows[-1]."
 
     @property
     def rate(self) -> float:

@@ -158,3 +158,18 @@ def test_values_of_pytorch_give_its_outputs_and_go_back(tmp_path: Path) -> None:
         parts = dict(zip("01234", ("table", "rnn", "gru", "block", "out"), strict=True))
         words.load_state_dict({parts[n[0]] + n[1:]: torch.from_numpy(a) for n, a in to_torch_state_dict(text).items()})
         assert np.allclose(words(t).detach().numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_another_network_is_a_source_of_its_own() -> None:
+    """Copies of one's own kind, as those of a target network, and of PyTorch's; anything else is no source."""
+    mine, other = (clnet.Sequential(Dense(3, 4), Dense(4, 2)) for _ in range(2))
+    assert len(mine.load_weights(other).loaded) == 4
+    assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(mine.parameters(), other.parameters(), strict=True))
+    with pytest.raises(ConfigError, match=r"load_weights: expected a file, a network, or arrays by name; got 3"):
+        mine.load_weights(3)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match=r"model\.load_weights\(other\)"):
+        mine.load(other)  # type: ignore[arg-type]
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    mine.load_weights(theirs)
+    assert np.allclose(mine(np.ones((1, 3), np.float32)).numpy(), theirs(torch.ones(1, 3)).detach().numpy(), atol=1e-6)

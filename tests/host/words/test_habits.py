@@ -12,7 +12,7 @@ import pytest
 import clnet
 from clnet import layers, losses, optimizers
 from clnet import ops as F
-from clnet.errors import ConfigError, ShapeError, UseError
+from clnet.errors import CheckpointError, ConfigError, ShapeError, UseError
 from clnet.layers import LSTM, Concatenate, Dense, Layer
 from clnet.model import network
 from clnet.sklearn import Classifier
@@ -65,6 +65,8 @@ SLIPS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: clnet.gradients(lambda w: w.sum(), [clnet.tensor(X)]), UseError, r"gradients\(f\(w\), \[w\]\)"),
     (lambda: clnet.gradients(F.sum(X * clnet.tensor(X)), [X]), UseError, r"clnet\.tensor\(array\)"),
     (lambda: Dense(3, 2)(X, training=False), ShapeError, r"model\.eval\(\)"),
+    (lambda: clnet.Tensor([1, 2]), UseError, r"clnet\.tensor\(values\)"),  # type: ignore[arg-type]
+    (lambda: clnet.Tensor(2, 3), UseError, r"clnet\.ops\.zeros\(shape\)"),  # type: ignore[arg-type]
     (lambda: clnet.models.gcn(), UseError, r"gcn: expected arguments \(features, .* got no 'features'; pass it"),
     (lambda: clnet.models.gpt(vocab_size=9), UseError, "did you mean 'letters'"),
     (lambda: clnet.models.unet(num_classes=2), UseError, "did you mean 'channels'"),
@@ -146,6 +148,29 @@ def test_a_fit_of_keras() -> None:
     assert "val_accuracy" in found.history
     with pytest.raises(ConfigError, match="always shuffled"):
         trainer.fit(X, np.array([0, 1, 1, 0]), shuffle=False)
+
+
+def test_a_history_says_what_it_has() -> None:
+    trainer = clnet.Trainer(clnet.Sequential(Dense(3, 1)), "mse")
+    found = trainer.fit(X, X[:, :1], epochs=2, verbose=False)
+    assert "loss" in found and "val_loss" not in found and len(found["loss"]) == 2
+    keys = (("val_loss", r"fit\(validation=0\.2\)"), ("los", "did you mean 'loss'"), (-1, r"history\.rows\[-1\]"))
+    for key, told in keys:
+        with pytest.raises(KeyError, match=f"^History: expected the name of a column, of epoch, loss, .*{told}"):
+            found[key]  # type: ignore[index]
+    with pytest.raises(AttributeError, match=r"History has no 'loss'; write history\['loss'\]\.$"):
+        _ = found.loss  # type: ignore[attr-defined]
+    with pytest.raises(CheckpointError, match=r"fit\(resume=True\): expected the file that .*Checkpoint\(path\)"):
+        trainer.fit(X, X[:, :1], epochs=3, verbose=False, resume=True)  # type: ignore[arg-type]
+
+
+def test_pytorch_takes_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    mine = clnet.tensor(X)
+    for theirs in (torch.tensor(mine), torch.as_tensor(mine), torch.from_dlpack(mine)):
+        assert np.array_equal(theirs.numpy(), X)
+        theirs += 1
+    assert np.array_equal(mine.numpy(), X)
 
 
 def test_data_is_a_module() -> None:
