@@ -29,6 +29,7 @@ class Progress(Callback):
 
     display = True
     bar: Any = None
+    compiling = told = 0.0  # the copies of a training's first state are compiled before it begins
 
     def on_train_begin(self, trainer: Trainer) -> None:
         loop = trainer.loop
