@@ -164,7 +164,7 @@ def test_a_shape_with_the_batch_in_it_is_told_the_shape_without(who: str) -> Non
     for _ in range(2):  # what was tried does not count as a call
         with pytest.raises(ShapeError, match=rf"got shape \(5, 64, 3, 9, 9\).*batch left out: {who}\(\(3, 9, 9\)\)\.$"):
             getattr(model, who)((64, 3, 9, 9))
-    with pytest.raises(ShapeError, match="H2 W2.$"):
+    with pytest.raises(ShapeError, match=r"H2 W2\.$"):
         getattr(model, who)((9, 9))
 
 
