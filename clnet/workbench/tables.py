@@ -51,7 +51,7 @@ class Link(str):
         made.to = to
         return made
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # of text alone there is one
         """What a copy and a pickle are made of."""
         return str(self), self.to
 
