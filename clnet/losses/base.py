@@ -97,6 +97,8 @@ class Loss(Configured):
         None for what was left out.
         """
         least = len(self.inputs) - len(self.optional)
+        if isinstance(inputs[0], tuple) and any(isinstance(x, Operators) for x in inputs[0]):
+            inputs = self._apart(least, *inputs)
         if not least <= len(inputs) <= len(self.inputs):
             may = f" (and maybe {', '.join(self.optional)})" if self.optional else ""
             raise ShapeError(
@@ -105,6 +107,17 @@ class Loss(Configured):
         p = as_tensor(p) if is_float(p.dtype) else as_tensor(p).astype("float32")
         rest = (None if x is None else self._beside(x, p.dtype) for x in inputs[1:])
         return (p, *rest, *(None,) * (len(self.inputs) - len(inputs)))
+
+    def _apart(self, least: int, outputs: tuple[Any, ...], *rest: Any) -> tuple[Any, ...]:
+        """What a model of several outputs gives, one by one, where the loss takes so many: a pair and what it is."""
+        several = len(outputs) == self.differentiated
+        if several and least <= len(outputs) + len(rest) <= len(self.inputs):
+            return (*outputs, *rest)
+        who = type(self).__name__
+        chosen = "*out" if several and least == len(outputs) > 1 else "out[0], y"
+        raise ShapeError(
+            f"{who}: expected {', '.join(self.inputs[:least])}; got {len(outputs)} outputs of a model in a tuple; say "
+            f"which are meant: lambda out, y: {who}()({chosen}).")
 
     def _in_range(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """Predictions that are no probabilities where the loss reads some: DataError on the host, NaN on the device."""

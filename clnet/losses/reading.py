@@ -122,4 +122,8 @@ def slip(prediction: tuple[int, ...], target: tuple[int, ...], labels: bool = Fa
         return f"; pass the target without its last axis: {'y.ravel()' if len(target) == 2 else 'y[..., 0]'}"
     if len(target) == 1 and len(prediction) == 2 and target == prediction[:1]:
         return f"; class numbers are for CrossEntropyLoss; one column a class is np.eye({prediction[1]})[y]"
+    if len(prediction) > 2 and target == (prediction[0], *prediction[2:]):
+        each = f"np.moveaxis(np.eye({prediction[1]})[y], -1, 1)"
+        return ("; give the target the channel's axis: y[:, None]" if prediction[1] == 1 else
+                f"; class numbers are for CrossEntropyLoss; one channel a class is {each}")
     return "; reshape one of them"

@@ -192,6 +192,7 @@ class Dataset(Samples):
     labelled: bool = True
 
     def __post_init__(self) -> None:
+        _expect_one(self.y, next(iter(parts(self.x)), None), self.title)
         arrays = [unread(a, self.title) for a in (*parts(self.x), self.y)]
         if any(not a.ndim or len(a) != len(arrays[0]) for a in arrays):
             several = isinstance(self.x, list) and arrays[-1].ndim and arrays[0].shape[1:2] == arrays[-1].shape[:1]
@@ -306,6 +307,25 @@ def unread(a: object, who: str) -> Any:
     if isinstance(a, np.memmap) and a.dtype.kind in "biuf" and a.ndim:
         return Mapped(a, single(np.zeros(0, a.dtype)).dtype)
     return a if isinstance(a, Rows) else as_array(a, who)
+
+
+def _counted(a: object) -> int | None:
+    """How many rows a list or an array has; a scalar, or what is neither, has none."""
+    shape = getattr(a, "shape", (len(a),) if isinstance(a, (list, tuple)) else ())
+    return int(shape[0]) if shape else None
+
+
+def _expect_one(y: object, x: object, who: str) -> None:
+    """Raises DataError for several arrays of targets, as models of several outputs have them elsewhere."""
+    if not isinstance(y, (dict, tuple, list)):
+        return
+    count = _counted(x)
+    parts = y.values() if isinstance(y, dict) else y if count is not None and 1 < len(y) != count else ()
+    if isinstance(y, dict) or (parts and all(_counted(a) == count for a in parts)):
+        raise DataError(
+            f"{who}: expected one array of targets; got {len(parts)} in a {type(y).__name__}; put them side by side, "
+            "np.column_stack([a, b]), and let the loss take them apart: lambda out, y: f(out[0], y[:, 0]) + "
+            "g(out[1], y[:, 1:]).")
 
 
 def single(a: np.ndarray[Any, Any], who: str = "data") -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ import pytest
 import clnet
 from clnet import layers, losses, optimizers
 from clnet import ops as F
-from clnet.errors import CheckpointError, ConfigError, ShapeError, UseError
+from clnet.errors import CheckpointError, ConfigError, DataError, ShapeError, UseError
 from clnet.layers import LSTM, Concatenate, Dense, Layer
 from clnet.model import network
 from clnet.sklearn import Classifier
@@ -250,3 +250,41 @@ def test_a_loop_over_new_shapes_is_told_what_they_cost(monkeypatch: pytest.Monke
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(np.ones((21, 3), np.float32))
+
+
+class _Twice(Layer):
+    def setup(self, new: Any) -> None:
+        self.inner = Dense(3, 2)
+
+    def forward(self, a: Any, b: Any) -> Any:
+        return self.inner(a), self.inner(b)
+
+
+def test_a_loss_takes_the_two_outputs_of_a_siamese_network() -> None:
+    trainer = clnet.Trainer(_Twice(), "contrastive", "adam")
+    same = np.array([0, 1, 1, 0], np.float32)
+    found = trainer.fit((X, X[::-1].copy()), same, epochs=1, batch_size=4, verbose=False)
+    assert found["loss"][0] > 0
+    a, b = trainer.predict((X, X[::-1].copy()))
+    assert np.isclose(trainer.evaluate((X, X[::-1].copy()), same)["loss"], losses.ContrastiveLoss()(a, b, same).item())
+    with pytest.raises(ShapeError, match=r"2 outputs of a model in a tuple.*lambda out, y: MSELoss\(\)\(out\[0\], y\)"):
+        clnet.Trainer(_Twice(), "mse").fit((X, X), X[:, :2], verbose=False)
+    with pytest.raises(ShapeError, match=r"TripletLoss\(\)\(\*out\)"):
+        losses.TripletLoss()((clnet.tensor(X),) * 3, X)
+
+
+@pytest.mark.parametrize("targets", [(X, X[:, 0]), [X[:, :1], X[:, 1:]], {"class": X[:, 0]}])
+def test_several_arrays_of_targets_are_told_to_be_one(targets: Any) -> None:
+    with pytest.raises(DataError, match=r"one array of targets; got \d in a \w+; .*np\.column_stack\(\[a, b\]\)"):
+        clnet.Trainer(Dense(3, 1), "mse").fit(X, targets, verbose=False)
+
+
+def test_lists_of_rows_are_targets() -> None:
+    for rows in ([list(row) for row in X], list(X), tuple(X), list(map(tuple, X))):
+        assert len(clnet.Trainer(Dense(3, 3), "mse").fit(X, rows, epochs=1, verbose=False)["loss"]) == 1
+
+
+@pytest.mark.parametrize(("channels", "told"), [(1, r"y\[:, None\]"), (2, r"np\.moveaxis\(np\.eye\(2\)\[y\], -1, 1\)")])
+def test_a_mask_without_channels_is_told_its_axis(channels: int, told: str) -> None:
+    with pytest.raises(ShapeError, match=told):
+        losses.DiceLoss()(np.full((2, channels, 4, 4), 0.5, np.float32), np.ones((2, 4, 4), np.float32))
