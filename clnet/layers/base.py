@@ -20,7 +20,8 @@ from ..config.fields import Configured
 from ..core.arrays import Array
 from ..core.autodiff import gradients
 from ..core.op import OPS
-from ..core.spec import is_float
+from ..core.size import number
+from ..core.spec import Spec, is_float
 from ..core.state import Generator, Parameter, Parameters, Variable, Variables
 from ..core.tensor import Operators, Tensor, TensorLike
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
@@ -202,7 +203,7 @@ class Layer(Configured):
             except TypeError:
                 self._expect(inputs, named)
                 raise
-        vars(self)["_seen"] = [x.spec for x in inputs if isinstance(x, Operators)]
+        vars(self)["_seen"] = [Spec(tuple(map(number, x.shape)), x.dtype) for x in inputs if isinstance(x, Operators)]
         if _tape.on:
             self._called = (inputs, output)
         return output

@@ -39,6 +39,15 @@ def test_a_copy_of_a_trainer_goes_on_as_the_trainer_would(engine: Any, copied: A
     assert (again.predict(X) == trainer.predict(X)).all() and again.optimizer.t == trainer.optimizer.t
 
 
+def test_a_network_is_copied_after_steps_over_batches_of_many_sizes(engine: Any) -> None:
+    model = clnet.Sequential(Dense(out_features=4), Dense(out_features=2))
+    step = clnet.Recorded(lambda x: model(x))
+    for n in (5, 7, 11):
+        step(X[:n])
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    assert (again(X).numpy() == model(X).numpy()).all()
+
+
 def test_a_trainer_that_was_not_trained_is_copied_too(engine: Any) -> None:
     again = copy.deepcopy(made(clnet.optimizers.SGD(lr=0.1, momentum=0.9)))
     assert len(again.fit(X, Y, verbose=False)) == 1 and again.optimizer.momentum == 0.9
