@@ -161,6 +161,9 @@ def replayed(what: Any, *inputs: Any, who: str = "graph") -> Replayed:
         if inputs:
             step(*inputs)
         return _of_step(step, step.name, what if isinstance(what, Layer) else None, who)
+    if isinstance(what, (str, bytes)) or what is None:
+        raise ConfigError(f"{who}: expected a trainer, a recorded function, a model or a function with inputs, or "
+                          f"tensors; got {what!r}.")
     if callable(what):
         raise ConfigError(f"{who}: expected {type(what).__name__} with inputs; got it alone; pass some, too: "
                           f"{who}(model, x).")

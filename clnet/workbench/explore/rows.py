@@ -70,7 +70,10 @@ class Rows(Shown, Generic[R]):
         return found
 
     def table(self, rows: Sequence[R] | None = None) -> Table:
-        return Table(self.heads, [self.cells(r) for r in (self.rows if rows is None else rows)], title=self.title)
+        """The rows, all or those given; columns without a value in any of them are left out."""
+        every = [list(self.cells(r)) for r in (self.rows if rows is None else rows)]
+        kept = [k for k in range(len(self.heads)) if not every or any(c[k] not in ("", None) for c in every)]
+        return Table([self.heads[k] for k in kept], [[c[k] for k in kept] for c in every], title=self.title)
 
     def seen(self) -> str:
         """The overview, as HTML."""

@@ -52,6 +52,8 @@ def test_text_and_filters_choose_rows(tmp_path: Path) -> None:
         found = status(folder=tmp_path)
         assert {r.name for r in found.chosen("dense", kind="layer", family="dense")} >= {"Dense"}
         assert not found.chosen("no such name")
+        text = found.table().text(80)
+        assert UNKNOWN in text and "forward" not in text, "columns without a value leave the room to the others"
         with pytest.raises(ConfigError, match="expected filters among kind, family, state; got 'colour'"):
             found.chosen(colour="red")
         panel = Panel(found)

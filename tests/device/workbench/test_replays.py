@@ -129,6 +129,8 @@ def test_what_cannot_be_shown_is_said(quick: Any) -> None:
             graph(fresh)
         with pytest.raises(ConfigError, match="expected a trainer alone"):
             graph(fresh, X)
+        with pytest.raises(ConfigError, match=r"expected a trainer, a recorded .* got 'Dense'"):
+            replayed("Dense")
         with pytest.raises(ConfigError, match="expected Dense with inputs"):
             graph(Dense(6, 3))
     with on("numpy"), pytest.raises(NoDeviceError, match="expected an OpenCL device"):
