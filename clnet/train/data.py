@@ -79,7 +79,7 @@ def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: st
     .bz2, .xz, .zip), arrays x and y (.npz), pictures in MNIST's files (…-images-idx3-ubyte, .gz, with …-labels-… beside
     it); a folder as `read_images` does.
 
-    target      of tables: the column to predict
+    target      of tables: the column to predict; of arrays: the name of y
     sep         what separates cells; None: what separates those of the first line
     decimal     of numbers, "." or ","; None: ".", or "," where cells are parted by another sign and the numbers of a
                 column have commas, none points
@@ -94,10 +94,10 @@ def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: st
     if "idx" in path.name:
         return _read_mnist(path)
     if ending_of(path) == ".npz":
-        if preparing or target is not None:
-            raise DataError(f"{who}: expected no target= or other arguments of tables; read_npz(path, x=, y=) "
-                            "names the arrays.")
-        return read_npz(path)
+        if preparing or not (target is None or isinstance(target, str)):
+            raise DataError(f"{who}: expected target=, the name of one array, and no arguments of tables; "
+                            "read_npz(path, x=, y=) names both arrays.")
+        return read_npz(path, y=target or "y")
     frame = read_frame(path, sep, decimal, na_values, encoding, who)
     if target is None:
         raise DataError(f"{who}: expected target=, the column to predict, one of {listed(map(str, frame.columns))}.")
@@ -165,15 +165,18 @@ def _read_mnist(path: Path) -> Dataset:
     return stored(pixels, y, path.name)
 
 
-def read_npz(path: str | Path, x: str = "x", y: str = "y") -> Dataset:
-    """The data set in two arrays of an .npz file. Never unpickles; sizes are checked against the file's before memory
-    is taken. Raises DataError.
+def read_npz(path: str | Path, x: str | None = None, y: str = "y") -> Dataset:
+    """The data set in two arrays of an .npz file; x is by default "x", or the only one beside y. Never unpickles; sizes
+    are checked against the file's before memory is taken. Raises DataError.
     """
     who = f"read_npz({Path(path).name})"
     try:
         with zipfile.ZipFile(path) as archive:
             members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
-            for name in (x, y):
+            if x is None:
+                beside = [name for name in members if name != y]
+                x = beside[0] if len(beside) == 1 and "x" not in members else "x"
+            for name in (y, x):
                 if name not in members:
                     raise DataError(
                         f"{who}: expected an array {name!r}; "

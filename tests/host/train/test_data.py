@@ -130,8 +130,10 @@ def test_read_npz(tmp_path: Path) -> None:
         found = data.read_npz(tmp_path / name, x="images", y="labels")
         assert np.array_equal(found.x, x)
         assert np.array_equal(found.y, y)
-    with pytest.raises(DataError, match="images, labels"):
+    with pytest.raises(DataError, match="expected an array 'y'; got images, labels"):
         data.read_npz(tmp_path / "a.npz")
+    named = data.read(tmp_path / "a.npz", "labels")
+    assert (named.x == x).all() and (named.y == y).all(), "what stands beside the target is x"
 
 
 def test_npz_with_objects_is_not_unpickled(tmp_path: Path) -> None:
