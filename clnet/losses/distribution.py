@@ -19,7 +19,7 @@ class KLDivLoss(Loss):
     """Σ y (ln y − ln p), 0 ln 0 = 0, ln p at least −100; with log_input the prediction is ln p
 
     prediction and target (N, ...) of one shape, distributions; the value is that of a sample,
-    all its other axes summed.
+    all its other axes summed: the mean is PyTorch's "batchmean".
     Paper: Kullback & Leibler 1951, Annals of Mathematical Statistics 22.
     """
 
