@@ -248,13 +248,13 @@ class _Network(Layer):
                 f"{who}: expected a model with parameters; got none; call it once, or model.build(shape).")
         chosen: list[Parameter] = []
         for name in names or ("",):
-            matched = [p for n, p in found.items()
-                       if fnmatch.fnmatchcase(n, name) or fnmatch.fnmatchcase(n, f"{name}.*")]
+            matched = [p for n, p in found.items() if isinstance(name, str)
+                       and (fnmatch.fnmatchcase(n, name) or fnmatch.fnmatchcase(n, f"{name}.*"))]
             if not matched:
                 known = dict.fromkeys((*found, *(n.rpartition(".")[0] for n in found)))
                 raise ConfigError(
                     f"{who}: expected names of parameters or layers, as {next(iter(found))!r} or '*.bias'; "
-                    f"got {repr(name) if name else 'none'}{ending(name, known)}")
+                    f"got {'none' if name == '' else repr(name)}{ending(str(name), known)}")
             chosen += matched
         return chosen
 

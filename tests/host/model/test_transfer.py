@@ -72,6 +72,8 @@ def test_a_trained_model_is_copied_and_pickled() -> None:
 def test_names_that_nothing_has_are_told() -> None:
     with pytest.raises(ConfigError, match=r"^Sequential\.freeze: .* got 'layers\.2'; did you mean 'layers\.[01]'\?$"):
         network().freeze("layers.2")
+    with pytest.raises(ConfigError, match=r"^Sequential\.freeze: expected names of parameters or layers.* got 0"):
+        network().freeze(0)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"^Sequential\.unfreeze: .* got 'none'|^Sequential\.unfreeze: .* got none"):
         network().unfreeze()
     with pytest.raises(ConfigError, match=r"expected a model with parameters; got none; call it once"):
