@@ -225,10 +225,10 @@ def shaped(one: tuple[int, ...], other: tuple[int, ...]) -> str:
 
 def _memory(model: Layer, specs: Sequence[Spec], optimizer: Optimizer, between: int) -> dict[str, int]:
     """[bytes] of a training step on the current engine, `between` of them for values between inputs and outputs."""
-    params = model.parameters()
-    weights = sum(p.spec.nbytes for p in params)
-    others = sum(v.spec.nbytes for v in model.variables().values()) - weights
-    memory = {"parameters": weights, "gradients": weights,
+    params, every = model.parameters(), model.variables().values()
+    weights = sum(v.spec.nbytes for v in every if isinstance(v, Parameter))  # frozen ones, too
+    others = sum(v.spec.nbytes for v in every) - weights
+    memory = {"parameters": weights, "gradients": sum(p.spec.nbytes for p in params),
               "optimizer state": optimizer.state_bytes(sum(p.size for p in params))}
     if others:
         memory["buffers"] = others

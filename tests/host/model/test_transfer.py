@@ -80,6 +80,13 @@ def test_names_that_nothing_has_are_told() -> None:
         Sequential(Dense(out_features=2)).freeze("*")
 
 
+def test_a_frozen_weight_takes_memory_and_has_no_gradient() -> None:
+    with clnet.on("numpy"):
+        model = Sequential(Dense(3, 4), Dense(4, 2)).freeze("layers.0")
+        memory = model.summary((3,)).memory
+        assert memory["parameters"] == 4 * (16 + 10) and memory["gradients"] == 4 * 10 and "buffers" not in memory
+
+
 # --- values of other networks
 def convolutional() -> Sequential:
     model: Sequential = Sequential(Conv2d(1, 4, 3), BatchNorm(), Activation("relu"), Flatten(), Dense(out_features=5))
