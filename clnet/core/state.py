@@ -52,6 +52,15 @@ class _Pending(threading.local):
 _pending = _Pending()
 
 
+def once(who: str, way: str) -> None:
+    """Raises UseError where this thread records a function: what `who` counts in Python would be counted once, not in
+    every run.
+    """
+    if _pending.capture is not None:
+        raise UseError(f"{who}: expected a call of its own for each step; got one within a function that is recorded "
+                       f"(clnet.Recorded), which would count one step for all; {way}.")
+
+
 class Variable(Operators):
     """A named value that changes. Stands for its current tensor in every formula.
 

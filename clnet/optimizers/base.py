@@ -12,7 +12,7 @@ import numpy as np
 from .. import ops as F
 from ..config.fields import Configured, choice, field
 from ..core.spec import NARROW, np_dtype
-from ..core.state import Arena, Parameter, Variable
+from ..core.state import Arena, Parameter, Variable, once
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..habits import OPTIMIZER
@@ -327,6 +327,7 @@ class Optimizer(Configured):
 
     def update(self, params: Sequence[Parameter] | Mapping[str, Parameter]) -> None:
         """One step for parameters whose `grad` was set by `backward`: the slow, explicit way; Trainer records it."""
+        once("update", "record what gives the gradients, and call update outside; or use a Trainer")
         if not self.sections:
             self.attach(params)
         self.t += 1

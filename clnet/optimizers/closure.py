@@ -18,7 +18,7 @@ from .. import ops as F
 from ..config.fields import field, positive
 from ..core.autodiff import gradients
 from ..core.spec import Spec, dtype_name, np_dtype
-from ..core.state import Parameter, Variable
+from ..core.state import Parameter, Variable, once
 from ..core.tensor import Tensor, as_tensor, realize, tensor
 from ..errors import ClnetError, ConfigError, ShapeError
 from ..show import size as shown_size
@@ -370,6 +370,7 @@ class ClosureOptimizer(Optimizer, abstract=True):
         """One step down closure(), the scalar loss of the parameters as they are (for LevenbergMarquardt the
         residuals): the slow, explicit way; Trainer records it.
         """
+        once("update", "call update outside; or use a Trainer")
         if closure is None:
             self.apply((), None)
         assert closure is not None
