@@ -21,8 +21,8 @@ RANGES = {d: (0, (1 << int(d[4:])) - 1) if d[0] == "u" else (-(1 << int(d[3:]) -
           for d in INTS} | {"bool": (0, 1)}
 
 # What an op may be given, by the word its declaration uses.
-ACCEPTS = {"any": DTYPES, "number": INTS + FLOATS, "float": FLOATS, "int": INTS, "bits": ("bool", *INTS),
-           "bool": ("bool",)}
+ACCEPTS = {"any": DTYPES, "number": INTS + FLOATS, "float": FLOATS, "single": ("float32",), "int": INTS,
+           "bits": ("bool", *INTS), "bool": ("bool",)}
 
 
 class Spec(NamedTuple):

@@ -46,6 +46,7 @@ class _Pending(threading.local):
         self.updates: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
         self.capture: dict[Variable, Tensor] | None = None
         self.reads: dict[int, Variable] | None = None
+        self.again = False
         self.parts: dict[int, Parameter] | None = None
 
 
@@ -56,7 +57,7 @@ def once(who: str, way: str) -> None:
     """Raises UseError where this thread records a function: what `who` counts in Python would be counted once, not in
     every run.
     """
-    if _pending.capture is not None:
+    if _pending.again:
         raise UseError(f"{who}: expected a call of its own for each step; got one within a function that is recorded "
                        f"(clnet.Recorded), which would count one step for all; {way}.")
 
@@ -303,17 +304,21 @@ class capture:
     """`with capture() as updates:` collects {variable: its tensor before} of every assignment instead
     of leaving them pending.
 
-    `reads` are the variables, by id, whose value was asked for meanwhile.
+    `reads` are the variables, by id, whose value was asked for meanwhile; `again`: what is recorded runs in later calls
+    without this code.
     """
 
+    def __init__(self, again: bool = False) -> None:
+        self.again = again
+
     def __enter__(self) -> dict[Variable, Tensor]:
-        self._before = _pending.capture, _pending.reads, local.step
+        self._before = _pending.capture, _pending.reads, _pending.again, local.step
         self.reads: dict[int, Variable] = {}
-        _pending.capture, _pending.reads, local.step = {}, self.reads, True
+        _pending.capture, _pending.reads, _pending.again, local.step = {}, self.reads, self.again, True
         return _pending.capture
 
     def __exit__(self, *_: Any) -> None:
-        _pending.capture, _pending.reads, local.step = self._before
+        _pending.capture, _pending.reads, _pending.again, local.step = self._before
 
 
 @contextlib.contextmanager

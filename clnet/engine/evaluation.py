@@ -36,7 +36,7 @@ class Evaluation:
         return tuple(np.asarray(t.numpy()) for t in (found if isinstance(found, tuple) else (found,)))
 
     def _run(self, inputs: Sequence[Any]) -> Any:
-        with eager(False), capture() as before:
+        with eager(False), capture(again=True) as before:
             try:
                 result = self.fn(*(as_tensor(i) for i in inputs))
                 single = not isinstance(result, (tuple, list))

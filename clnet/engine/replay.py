@@ -41,7 +41,7 @@ class Trace:
 
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Spec]) -> None:
         self.inputs = [placeholder(*s, name=f"input {k}") for k, s in enumerate(specs)]
-        recording = capture()
+        recording = capture(again=True)
         with tracing, eager(False), recording as before:
             try:
                 result = fn(*self.inputs)

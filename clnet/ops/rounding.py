@@ -6,9 +6,8 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.op import Case, pointwise
-from ..core.spec import Spec, broadcast_shapes
+from ..core.spec import Spec, accept, broadcast_shapes
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
-from ..errors import DTypeError
 from .pointwise import arange, cast
 from .view import reshape
 
@@ -24,8 +23,7 @@ def _reference(x: Array, y: Array) -> Array:
 
 
 def _infer(x: Spec, y: Spec) -> Spec:
-    if {x.dtype, y.dtype} != {"float32"}:
-        raise DTypeError(f"stochastic_round: expected float32; got {x.dtype} and {y.dtype}; cast them.")
+    accept("stochastic_round", "single", (x, y))
     return Spec(broadcast_shapes("stochastic_round", x.shape, y.shape), "float32")
 
 
@@ -36,7 +34,7 @@ def _samples() -> list[Case]:
 
 
 _up_or_down = pointwise(
-    "stochastic_round", "STOCHASTIC(x, y)", _reference, None, accepts="float", args=("x", "y"), infer=_infer,
+    "stochastic_round", "STOCHASTIC(x, y)", _reference, None, accepts="single", args=("x", "y"), infer=_infer,
     samples=_samples, doc="y = x to bfloat16's values: up where its 16 lower bits and y, in [0, 2¹⁶), add up to 2¹⁶")
 
 

@@ -5,6 +5,7 @@ tells ops apart.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,13 @@ def mul_high(x: Any, y: Any) -> Any:
     x, y = np.broadcast_arrays(x, y)
     words = [int(a) * int(b) >> 32 for a, b in zip(x.ravel(), y.ravel(), strict=True)]
     return np.array(words, np.uint32).reshape(x.shape)
+
+
+@by("python integers")
+def stochastic_round(x: Any, y: Any) -> Any:
+    x, y = np.broadcast_arrays(x, y)
+    words = [struct.unpack("<I", struct.pack("<f", a))[0] + int(b) for a, b in zip(x.ravel(), y.ravel(), strict=True)]
+    return np.array([struct.unpack("<f", struct.pack("<I", w >> 16 << 16))[0] for w in words]).reshape(x.shape)
 
 
 def bce(x: Any, y: Any) -> Any:
@@ -93,7 +101,8 @@ RULES = {
     "clip_low": by("numpy")(lambda x, y: np.clip(x, y, None)),
     "clip_high": by("numpy")(lambda x, y: np.clip(x, None, y)),
     "detach": lambda x: x.detach(), "cast": cast, "invert": torch.bitwise_not, "shift_left": torch.bitwise_left_shift,
-    "shift_right": torch.bitwise_right_shift, "mul_high": mul_high, "binary_cross_entropy_with_logits": bce,
+    "shift_right": torch.bitwise_right_shift, "mul_high": mul_high, "stochastic_round": stochastic_round,
+    "binary_cross_entropy_with_logits": bce,
     # what its examples give; that the given gradient is taken is a property
     "custom": lambda x, function, backward: x**3,
     "full": by("numpy")(lambda value, dtype, shape: np.full(shape, value, dtype)),

@@ -44,7 +44,7 @@ def calls(name: str) -> dict[str, Any]:
     op = FUNCTIONS[name]
     if isinstance(op, Op):
         own = {"grid_sample": dict(x=IMAGE, grid=draw(2, 3, 3, 2))}.get(name)
-        return own or {a: X if op.accepts in ("any", "float", "number") else np.array([[1, 2, 3]], np.int32)
+        return own or {a: X if op.accepts in ("any", "float", "single", "number") else np.array([[1, 2, 3]], np.int32)
                        for a in op.args}
     return CALLS[name]
 
