@@ -25,7 +25,7 @@ def weak(x: bool | int | float, like: str | None) -> str:
 
 def beyond(x: Any, dtype: str) -> bool:
     """Whether x is a Python integer outside of an integer dtype."""
-    return type(x) is int and not RANGES[dtype][0] <= x <= RANGES[dtype][1]
+    return isinstance(x, int) and type(x) is not bool and not RANGES[dtype][0] <= x <= RANGES[dtype][1]
 
 
 def decided(comparison: str, operands: Sequence[Any], dtype: str) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.op import OPS
+from ..core.operators import Count
 from ..core.spec import Spec
 from ..kernels import tuning
 from ..kernels.variant import VARIANTS, Answer, Choice, Refusal, Variant
@@ -36,7 +37,7 @@ VARIABLE = "CLNET_KEEP_PLANS"
 LIMIT = 64 << 20  # [bytes] of entries kept
 WORTH = 0.03  # [s] of planning from which a plan is kept
 OURS = __name__.partition(".")[0] + "."
-PLAIN = frozenset({int, float, bool, str, type(None)})
+PLAIN = frozenset({int, Count, float, bool, str, type(None)})
 PARTS = "core", "engine", "kernels", "ops"  # of clnet, of which plans are made
 
 Place = tuple[str, int, int]  # an Address

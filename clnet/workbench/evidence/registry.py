@@ -65,6 +65,11 @@ class Subject:
         return self.thing.doc if isinstance(self.thing, Op) else inspect.getdoc(self.thing) or ""
 
     @property
+    def single(self) -> bool:
+        """Whether it takes float32 alone."""
+        return self.kind == "op" and getattr(self.thing, "accepts", "") == "single"
+
+    @property
     def formula(self) -> str:
         """First paragraph of the documentation."""
         return opening(self.doc)

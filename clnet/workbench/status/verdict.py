@@ -132,8 +132,7 @@ def _values(v: Verdicts, subject: Subject, examples: list[Example], engine: Engi
     if why := _surrogate(subject):
         v.notes.append(f"backward: a surrogate, {why}")
     if "fp16" not in v.values:
-        single = subject.kind == "op" and getattr(subject.thing, "accepts", "") == "single"
-        v.ask("fp16", lambda: NONE if single else _half(examples[0], engine))
+        v.ask("fp16", lambda: NONE if subject.single else _half(examples[0], engine))
 
 
 def _backward(subject: Subject, examples: list[Example], engine: Engine, steps: Steps | None) -> checks.Result | str:

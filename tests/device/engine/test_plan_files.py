@@ -79,6 +79,7 @@ def test_another_process_reads_the_plan_and_computes_the_same(files: Any, monkey
 
 def test_what_a_plan_is_made_of_is_in_its_name(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, structure = files.plan_files, ("add", (0, 1), 0.0)
+    assert kept.key(("crop", tensor(X).size, (tensor(X).size,))) == kept.key(("crop", 600, (600,)))
     names = {kept.key(structure), kept.key(("add", (0, 1), -0.0)), kept.key(("add", (0, 1), 0)),
              kept.key(("add", (0, True), 0.0))}
     monkeypatch.setattr(plan_files, "stamps", lambda: "other files")

@@ -64,15 +64,16 @@ def load(subject: Subject) -> dict[str, Any]:
 
 def compare(subject: Subject, engine: Engine, dtype: str | None = None) -> list[checks.Result]:
     """The engine's values and gradients against the kept ones;
-    [] if nothing is kept. `dtype` takes the place of the inputs' float32.
+    [] if nothing is kept. `dtype` takes the place of the inputs' float32, where the subject takes others.
     """
+    given = "float32" if subject.single else dtype
     kept = load(subject)
     if not kept:
         return []
     if subject.kind == "optimizer":
         return _paths(subject, kept, engine)
     calls = [(str(k), example) for k, example in enumerate(subject.examples())] + _more(subject, kept)
-    return [r for k, example in calls if f"{k}.out.0" in kept for r in _example(kept, k, example, engine, dtype)]
+    return [r for k, example in calls if f"{k}.out.0" in kept for r in _example(kept, k, example, engine, dtype, given)]
 
 
 def _more(subject: Subject, kept: dict[str, Any]) -> list[tuple[str, Example]]:
@@ -92,14 +93,14 @@ def _numbered(kept: dict[str, Any], prefix: str) -> list[Any]:
 
 
 def _example(kept: dict[str, Any], k: str, example: Example, engine: Engine,
-             dtype: str | None = None) -> list[checks.Result]:
+             dtype: str | None = None, given: str | None = None) -> list[checks.Result]:
     inputs = _numbered(kept, f"{k}.in.")
     if [x.shape for x in inputs] != [x.shape for x in example.inputs]:
         note = f"the kept inputs of example {k} are not those of the example now: make the values again"
         return [checks.Result("golden", False, note=note)]
-    # Kept in float64 is what no float32 holds, such as another op's result: it enters in float32, or in `dtype`, like
+    # Kept in float64 is what no float32 holds, such as another op's result: it enters in float32, or as `given`, like
     # all others.
-    xs = [tensor(x, (dtype or ("float32" if x.dtype == np.float64 else None)) if is_float(x.dtype.name) else None)
+    xs = [tensor(x, (given or ("float32" if x.dtype == np.float64 else None)) if is_float(x.dtype.name) else None)
           for x in inputs]
     ys = probe.outputs_of(example.function(*xs))
     wanted, slopes = _numbered(kept, f"{k}.out."), _numbered(kept, f"{k}.grad.")
