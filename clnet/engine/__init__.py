@@ -79,17 +79,19 @@ class on(contextlib.ContextDecorator):
 
     def __init__(self, device: str | int | Device | Engine | None) -> None:
         self.device = device
+        self.before: list[Engine | None] = []  # one may be entered again within itself
 
     def _recreate_cm(self) -> on:  # of a function that is decorated with it, and may call itself
         return on(self.device)
 
     def __enter__(self) -> Engine:
         local, engine = active.local, resolved(self.device)
-        self.before, local.engine = local.engine, engine
+        self.before.append(local.engine)
+        local.engine = engine
         return engine
 
     def __exit__(self, *_: object) -> None:
-        active.local.engine = self.before
+        active.local.engine = self.before.pop()
 
 
 def resolved(device: str | int | Device | Engine | None) -> Engine:

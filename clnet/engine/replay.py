@@ -1,6 +1,4 @@
-"""A recorded function as a plan that is bound to buffers and runs many times: a loop over preset kernels, for one
-shape of its inputs or for many.
-"""
+"""A recorded function as a plan that is bound to buffers and runs many times: a loop over preset kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +45,8 @@ class Trace:
                 result = fn(*self.inputs)
                 self.single = not isinstance(result, (tuple, list))
                 self.outputs = [_copied(as_tensor(t), before) for t in ([result] if self.single else result)]
-                self.updates = [v.tensor if v.tensor is old else _copied(v.tensor, before, always=True)
+                some = any(v.tensor.op is not None for v in before)  # else the runtime copies, without a program
+                self.updates = [v.tensor if v.tensor is old else _copied(v.tensor, before, always=some)
                                 for v, old in before.items()]
             finally:  # also when fn raises: a variable must never be left with a recording of placeholders
                 for v, old in before.items():

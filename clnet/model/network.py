@@ -266,7 +266,8 @@ class _Network(Layer):
         names   paths of parameters or of layers, with wildcards, as for `freeze`; none: weights and embeddings, which
                 are nearly all, while biases, normalisations and buffers stay as they are
         16 bits are how values are stored, not how they are computed with: a product of float32 samples reads the
-        16 bits and sums in float32, so that on a CPU few rows times a large matrix take little more than half the time.
+        16 bits and sums in float32, so that on a CPU one row times a large matrix takes little more than
+        half the time; from about 16 rows on memory alone is gained.
         `save` and `load` keep the dtype; `astype` before `load` for a file that has it. A Trainer trains what is stored
         so, with its optimizer's state anew: bfloat16 is rounded up or down by chance, float16 to the nearest.
         Raises ConfigError for a name that nothing has, DTypeError for a dtype that is no float.

@@ -142,8 +142,8 @@ class Batches:
 
 def _count(name: str, what: str, value: Any) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        called = "batch_size" if name == "size" else name
-        raise DataError(f"fit({called}={value!r}): expected a whole number of {what}, at least 1.")
+        called = "batch_size" if name == "size" else name  # as fit, evaluate and predict call it
+        raise DataError(f"{called}={value!r}: expected a whole number of {what}, at least 1.")
     return int(value)
 
 

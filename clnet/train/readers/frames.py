@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ...core.arrays import ByColumns, Series
 from ...core.arrays import Frame as PandasLike
-from ...core.arrays import Series
 from ...errors import DataError
 from ...names import ending, ending_of_path
 from .spelt import ISO_DATE, all_match
@@ -34,12 +34,9 @@ ARRAYS = {".npy": "numpy.load(path)", ".mat": "scipy.io.loadmat(path)[name]", ".
 
 
 @runtime_checkable
-class PolarsLike(Protocol):
+class PolarsLike(ByColumns, Protocol):
     """A frame of Polars."""
 
-    columns: list[str]
-
-    def get_columns(self) -> Sequence[Any]: ...
     def to_pandas(self) -> pandas.DataFrame: ...
 
 

@@ -14,7 +14,7 @@ import clnet
 from clnet import ops as F
 from clnet.core.state import Variable
 from clnet.core.tensor import tensor
-from clnet.engine import record
+from clnet.engine import current, record
 from clnet.engine.compile import graph
 from clnet.engine.device import commands
 from clnet.engine.record import Recorded
@@ -206,3 +206,13 @@ def test_threads_that_wait_need_no_others_to_wait_for_them(engine: Any, monkeypa
     engine.queue._lane().short_waits = 0
     recorded.values(normal(3, 24))
     assert set(aside) == {threading.current_thread().name}
+
+
+def test_one_device_entered_within_itself_leaves_what_was_before(engine: Any) -> None:
+    outer, host = clnet.on(engine), clnet.on("numpy")
+    with host as before, outer, host, outer:
+        pass
+    with host:
+        with outer, outer:
+            assert current() is engine
+        assert current() is before

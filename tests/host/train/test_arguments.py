@@ -33,7 +33,7 @@ def fitted(x: Any = X, y: Any = Y, **named: Any) -> Any:
 
 
 @pytest.mark.parametrize(("named", "says"), (
-    ({"batch_size": 0}, r"fit\(batch_size=0\): expected a whole number of samples, at least 1"),
+    ({"batch_size": 0}, r"batch_size=0: expected a whole number of samples, at least 1"),
     ({"batch_size": 1.5}, "batch_size=1.5"),
     ({"seed": "a"}, "expected seed to be an integer of at least 0; got 'a'"),
     ({"seed": None}, "seed .* got None"), ({"seed": -1}, "seed .* got -1"), ({"seed": 1.5}, "seed .* got 1.5"),
