@@ -173,7 +173,7 @@ def read_frame(path: Path, sep: str | None, decimal: str | None, na_values: Sequ
             at = f", the first at {error.start}" if isinstance(error, UnicodeDecodeError) else ""
             raise DataError(f"{who}: expected text in {encoding}; got other bytes{at}; say what it is in: "
                             "encoding='cp1252' is what Excel writes often.") from None
-        raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split())}.") from None
+        raise DataError(f"{who}: expected a readable table; got: {' '.join(str(error).split()).rstrip('.')}.") from None
     return _with_dates(found)
 
 

@@ -69,7 +69,7 @@ class ImagePreparation(Preparation):
         try:
             return self._pixels(path)
         except Exception as error:  # Pillow's decoders raise what they like: SyntaxError, struct.error, ValueError
-            raise DataError(f"{path}: expected a picture that Pillow reads; got: {error}.") from None
+            raise DataError(f"{path}: expected a picture that Pillow reads; got: {str(error).rstrip('.')}.") from None
 
     def _pixels(self, path: Path) -> Array:
         from PIL import Image, ImageOps
