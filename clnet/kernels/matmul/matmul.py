@@ -138,8 +138,10 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
     items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
-    per_panel, per_rows = _split(panels, row_tiles, min(panels, panels_most), min(row_tiles, rows_most), items, cores,
-                                 batch, cost, t["item"], pack * k * nv, t["line"] * mr * k * strided)
+    fetch = t["fetch"] * size * k
+    per_panel, per_rows = _split(ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most),
+                                 min(row_tiles, rows_most), items, cores, batch, cost, t["item"],
+                                 pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr)
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(rows, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -168,8 +170,10 @@ def _pitch(t: Costs, rows: int, cols: int, k: int, row_i: int, row_k: int, lanes
 
 
 def _tiles(full_width: int) -> list[tuple[int, int]]:
-    """Register tiles that fit: 32 registers where vectors are 64 bytes, else 16."""
-    registers = 32 if full_width else 16
+    """Register tiles that fit: 32 registers where vectors are 64 bytes, else 16. Of 32 the compiler wants two for
+    itself: 14x2 takes up to a third longer than 13x2 (Xeon).
+    """
+    registers = 30 if full_width else 16
     return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
 
 
@@ -202,22 +206,33 @@ def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
     return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
 
 
-def _split(panels: int, row_tiles: int, panels_most: int, rows_most: int, items: int, cores: int, batch: int,
+def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: int, cores: int, batch: int,
            cost: float, item_cost: float, panel_pack: float, row_pack: float) -> tuple[int, int]:
     """(panels, row tiles) of a work-item:
-    the shortest time of the busiest core, each of them packing its columns and rows.
+    the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
     """
     best: tuple[float, int, int, int] | None = None
-    for down in sorted({ceil(row_tiles / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)}
+    for down in sorted({ceil(ceil(row_tiles) / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)}
                        | {rows_most}):
         for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
-            share = across * down / (panels * row_tiles)
-            time = ceil(count / cores) * (cost * share + item_cost + across * panel_pack + down * row_pack)
+            time = (cost * batch * _busiest(panels / across, row_tiles / down, batch, cores)
+                    + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack))
             time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None
     return best[2:]
+
+
+def _busiest(across: float, down: float, batch: int, cores: int) -> float:
+    """The share of all work that the busiest core has, of so many work-items each way, the last of which are in part:
+    whole ones by turns, and cut ones where a core has nothing else to do, else half of one more.
+    """
+    across, down = max(across, 1), max(down, 1)
+    item, whole = 1 / (across * down * batch), int(across) * int(down) * batch
+    turns, left = ceil(whole / cores), item * max(across % 1, down % 1)
+    idle = ceil(across) * ceil(down) * batch <= turns * cores
+    return max(turns * item, (1 if idle else 1 + left) / cores)
 
 
 def _dot(lanes: int, cores: int, p: Product) -> Plan:
