@@ -77,7 +77,7 @@ def test_rules_alone_take_no_table() -> None:
     with tune.serving() as served, tune.rules_alone():
         assert tune.numbers(device, "matmul cpu") == {n: tune.defaults("matmul cpu")[n]
                                                       for n in tune.meanings("matmul cpu")}
-    assert not served and tune.numbers(device, "matmul cpu")["tile"] == (8, 3)
+    assert not served and tune.numbers(device, "matmul cpu")["per_core"] == 2
 
 
 def test_shape_classes_say_layout_and_size() -> None:
