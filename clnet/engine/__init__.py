@@ -75,23 +75,20 @@ def current() -> Engine:
 class on(contextlib.ContextDecorator):
     """Within the block this thread runs on `device` (anything `use` takes, or an engine)."""
 
-    # A class and no generator: eager calls and steps pass here.
+    # A class and no generator: eager calls and steps pass here. The thread knows what was before, so that one object
+    # serves several threads and blocks within blocks.
 
     def __init__(self, device: str | int | Device | Engine | None) -> None:
         self.device = device
-        self.before: list[Engine | None] = []  # one may be entered again within itself
-
-    def _recreate_cm(self) -> on:  # of a function that is decorated with it, and may call itself
-        return on(self.device)
 
     def __enter__(self) -> Engine:
         local, engine = active.local, resolved(self.device)
-        self.before.append(local.engine)
+        local.outer.append(local.engine)
         local.engine = engine
         return engine
 
     def __exit__(self, *_: object) -> None:
-        active.local.engine = self.before.pop()
+        active.local.engine = active.local.outer.pop()
 
 
 def resolved(device: str | int | Device | Engine | None) -> Engine:

@@ -18,6 +18,9 @@ why = ""  # it is the default
 class _Local(threading.local):
     engine: Engine | None = None
 
+    def __init__(self) -> None:
+        self.outer: list[Engine | None] = []  # those of the blocks around
+
 
 local = _Local()
 

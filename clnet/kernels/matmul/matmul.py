@@ -226,17 +226,13 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
 
 def _busiest(across: float, down: float, batch: int, cores: int) -> float:
     """The share of all work that the busiest core has, of so many work-items each way, the last of which are in part:
-    whole ones by turns, then those cut, first where a core has none of the last turn.
+    whole ones by turns; cut ones take no time where a core has none of the last turn, else Graham's bound (1969) holds.
     """
     across, down = max(across, 1), max(down, 1)
     item, whole = 1 / (across * down * batch), int(across) * int(down) * batch
     turns, left = ceil(whole / cores), item * max(across % 1, down % 1)
-    if left == 0:
-        return turns * item
-    aside = (turns * cores - whole) * int(item / left)  # cut ones that take no time of their own
-    more = ceil(max(0, ceil(across) * ceil(down) * batch - whole - aside) / cores)
-    late = min(turns * item + more * left, (1 + (cores - 1) * left) / cores)  # the latter: Graham's bound, 1969
-    return max(turns * item, late, 1 / cores)
+    idle = ceil(across) * ceil(down) * batch <= turns * cores
+    return max(turns * item, (1 if idle else 1 + (cores - 1) * left) / cores)
 
 
 def _dot(lanes: int, cores: int, p: Product) -> Plan:

@@ -216,3 +216,21 @@ def test_one_device_entered_within_itself_leaves_what_was_before(engine: Any) ->
         with outer, outer:
             assert current() is engine
         assert current() is before
+
+
+def test_one_device_serves_threads_whose_blocks_overlap(engine: Any) -> None:
+    shared, inside, found = clnet.on(engine), threading.Barrier(2), list[Any]()
+
+    def other() -> None:
+        with clnet.on("numpy") as host:
+            with shared:
+                inside.wait(10)  # the first enters before, and leaves after
+            found.append(current() is host)
+
+    thread = threading.Thread(target=other)
+    with shared:
+        thread.start()
+        inside.wait(10)
+        thread.join(10)
+        found.append(current() is engine)
+    assert found == [True, True]
