@@ -23,31 +23,25 @@ ALIGNED = 512  # [bytes]
 SMALL = 1 << 14
 
 
-class Part:
-    """The piece of a slot that holds one input; a block to those who read it."""
-
-    def __init__(self, buffer: Any) -> None:
-        self.buffer = buffer
-
-
 class _Slot:
-    """Device memory for all inputs of a step, as much pinned memory,
+    """Device memory for each input of a step, pinned memory for all of them,
     and the events that say when either may be written again.
+
+    Blocks of their own, and no regions of one: NVIDIA's driver (580) ends the process at a later launch, where regions
+    are let go of and the buffer they were of goes on.
     """
 
-    def __init__(self, engine: OpenCLEngine, sizes: Sequence[int], offsets: Sequence[int], nbytes: int) -> None:
+    def __init__(self, engine: OpenCLEngine, sizes: Sequence[int], nbytes: int) -> None:
         import pyopencl as cl
 
-        self.block = engine.pool.alloc(nbytes, "step inputs")
+        self.blocks = [engine.pool.alloc(size, "step inputs") for size in sizes]
         with translated("Feed"):
-            self.parts = [Part(self.block.buffer.get_sub_region(at, max(size, 1)))
-                          for at, size in zip(offsets, sizes, strict=True)]
             flags = cl.mem_flags
             self._pinned = cl.Buffer(engine.device.context, flags.READ_ONLY | flags.ALLOC_HOST_PTR, nbytes)
             mapping: Any = cl.enqueue_map_buffer
             self.memory: Any = mapping(engine.queue.commands, self._pinned, cl.map_flags.WRITE, 0, (nbytes,),
                                        np.uint8)[0]
-        self.copied: Any = None
+        self.copied: list[Any] = []
         self.done: Any = None
 
 
@@ -75,36 +69,41 @@ class Feed:
 
     def blocks(self) -> list[Block]:
         """The device memory of its slots."""
-        return [slot.block for slot in self._slots]
+        return [block for slot in self._slots for block in slot.blocks]
 
-    def send(self, arrays: dict[int, np.ndarray[Any, Any]]) -> dict[int, Part]:
+    def send(self, arrays: dict[int, np.ndarray[Any, Any]]) -> dict[int, Block]:
         """Starts the copy of the inputs; this thread's queue waits for it. The arrays may be changed at once."""
         import pyopencl as cl
 
         slot, queue = self._next(), self.engine.queue
-        if slot.copied is not None:
-            queue.wait(slot.copied)
+        for copied in slot.copied:
+            queue.wait(copied)
+        pieces: dict[int, Any] = {}
         for k, a in arrays.items():
             spec, at = self.specs[k], self.offsets[k]
-            slot.memory[at : at + spec.nbytes].view(np_dtype(spec.dtype)).reshape(spec.shape)[...] = a
+            piece = slot.memory[at : at + spec.nbytes]
+            piece.view(np_dtype(spec.dtype)).reshape(spec.shape)[...] = a
             queue.transfers.to_device(spec.nbytes)
-        first, last = min(arrays), max(arrays)
-        begin, end = self.offsets[first], self.offsets[last] + max(self.specs[last].nbytes, 1)
-        beside = end - begin > SMALL
+            if spec.nbytes:
+                pieces[k] = piece
+        beside = sum(piece.nbytes for piece in pieces.values()) > SMALL
         with translated("Feed"):
-            if beside and slot.done is None and slot.copied is not None:  # launches that nobody marked may read it
+            if beside and slot.done is None:  # launches may read it that nobody marked, or whose block it was before
                 slot.done = cl.enqueue_marker(queue.commands)
-            after = [slot.done] if beside and slot.done is not None else None
-            slot.copied = cl.enqueue_copy(queue.uploads if beside else queue.commands, slot.block.buffer,
-                                          slot.memory[begin:end], dst_offset=begin, is_blocking=False, wait_for=after)
+            after = [slot.done] if beside else None
+            # All events stay until the slot's next turn: pyopencl waits for a copy whose event is let go of.
+            slot.copied = [cl.enqueue_copy(queue.uploads if beside else queue.commands, slot.blocks[k].buffer, piece,
+                                           is_blocking=False, wait_for=after)
+                           for k, piece in pieces.items()]
             slot.done = None
             if beside:
                 queue.uploads.flush()
-                cl.enqueue_barrier(queue.commands, wait_for=[slot.copied])
+                cl.enqueue_barrier(queue.commands, wait_for=slot.copied)
         if queue.told is not None:
-            queue.told.copied("to device", end - begin, slot.copied, "uploads" if beside else "commands")
+            for piece, copied in zip(pieces.values(), slot.copied, strict=True):
+                queue.told.copied("to device", piece.nbytes, copied, "uploads" if beside else "commands")
         self._now = slot if beside else None
-        return {k: slot.parts[k] for k in arrays}
+        return {k: slot.blocks[k] for k in arrays}
 
     def started(self) -> None:
         """The launches that read what was sent are in the queue."""
@@ -115,7 +114,7 @@ class Feed:
 
     def _next(self) -> _Slot:
         if len(self._slots) < SLOTS:
-            self._slots.append(_Slot(self.engine, self.sizes, self.offsets, self.nbytes))
+            self._slots.append(_Slot(self.engine, self.sizes, self.nbytes))
             return self._slots[-1]
         self._turn = (self._turn + 1) % SLOTS
         return self._slots[(self._turn - 1) % SLOTS]
