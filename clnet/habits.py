@@ -185,7 +185,7 @@ lr_scheduler schedule -> write lr=schedule.
 
 # Attributes of optimizers, and of schedules.
 OPTIMIZER = table("""
-zero_grad param_groups add_param_group minimize apply_gradients backward -> a Trainer does all of a step:
+zero_grad step param_groups add_param_group minimize apply_gradients backward -> a Trainer does all of a step:
   clnet.Trainer(model, loss, optimizer).fit(x, y); a loop of one's own sets p.grad = g for p, g in zip(weights,
   clnet.gradients(loss, weights)) and calls optimizer.update(weights).
 learning_rate -> its rate is optimizer.lr.

@@ -20,6 +20,7 @@ from ..names import lacking
 from ..ops.rounding import stochastic_round
 from .groups import Group, Section, named, set_free
 from .schedules import Schedule
+from .slips import Asked
 
 
 class Memory:
@@ -81,7 +82,7 @@ class Scaling(Protocol):
         """The gradients without the factor, and whether all are finite."""
 
 
-class Optimizer(Configured):
+class Optimizer(Asked, Configured):
     """Base of optimizers: `lr` is a number or a Schedule; `clip_value`, then `clip_norm` bound the gradient first."""
 
     recorded = False

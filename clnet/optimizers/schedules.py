@@ -91,7 +91,7 @@ def _line(start: float, end: float, share: float) -> float:
 
 # --- steps and powers
 class ConstantLR(_Based):
-    """lr₀"""
+    """lr₀ at every t. PyTorch's ConstantLR is another: a third of the rate in the first five steps."""
 
     def at(self, t: int) -> float:
         return self.lr
@@ -155,8 +155,9 @@ class NoamLR(Schedule):
 
 # --- cosines, warm-up, cycles
 class CosineAnnealingLR(_Based):
-    """η_min + ½(lr₀ − η_min)(1 + cos(π · min(t, t_max) / t_max))
+    """η_min + ½(lr₀ − η_min)(1 + cos(π · t / t_max)): as PyTorch's it rises again beyond t_max, to lr₀ at 2 · t_max.
 
+    One that stays low: SequentialLR((CosineAnnealingLR(T, low, lr=high), ConstantLR(lr=low)), (T,)).
     Paper: Loshchilov & Hutter 2017, arXiv:1608.03983 (without restarts).
     """
 
@@ -165,7 +166,7 @@ class CosineAnnealingLR(_Based):
     eta_min: float = field(0.0, doc="η_min, last rate", ge=0)
 
     def at(self, t: int) -> float:
-        return _cosine(self.lr, self.eta_min, min(t, self.t_max) / self.t_max)
+        return _cosine(self.lr, self.eta_min, t / self.t_max)
 
 
 class CosineAnnealingWarmRestarts(_Based):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clnet import init
+from clnet import init, optimizers
 from clnet.core.state import Parameter
 from clnet.core.tensor import tensor
 from clnet.engine import on
 from clnet.engine.reference import NumpyEngine
-from clnet.errors import ConfigError
+from clnet.errors import ConfigError, UnknownNameError, UseError
 from clnet.layers import Dense
 from clnet.losses import CrossEntropyLoss
 from clnet.model import Sequential
@@ -178,3 +178,13 @@ def test_a_series_is_the_same_in_whatever_order_it_is_asked() -> None:
         by_hand.append(by_hand[-1] * 0.5 + t)
     assert [series[t] for t in (8, 0, 3, 8)] == [by_hand[t] for t in (8, 0, 3, 8)]
     assert asked == list(range(1, 9))
+
+
+def test_habits_of_pytorch_are_told() -> None:
+    classes = [c for c in vars(optimizers).values()
+               if isinstance(c, type) and issubclass(c, optimizers.Optimizer) and c is not optimizers.Optimizer]
+    assert len(classes) > 5
+    for cls in classes:
+        for call in (lambda o: o.step(), lambda o: o.step(lambda: 0.0), lambda o: o.zero_grad()):
+            with pytest.raises((UseError, UnknownNameError), match="a Trainer does all of a step"):
+                call(cls())
