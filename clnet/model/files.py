@@ -51,6 +51,7 @@ def write(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]], meta: Ma
         whole[name] = np.asarray(array, np_dtype(dtype_name(array.dtype)), order="C")
     sums = {name: _digest(array) for name, array in whole.items()}
     data = safetensors.numpy.save(whole, {**meta, "sha256": json.dumps(sums)})
+    _refuse_special(path)
     try:
         _write_atomically(path, data)
     except OSError as error:
@@ -65,6 +66,13 @@ def _path(path: str | Path, who: str) -> Path:
     if not found.name:
         raise CheckpointError(f"{who}: expected the path of a file; got {reprlib.repr(path)}.")
     return found
+
+
+def _refuse_special(path: Path) -> None:
+    """A file that replaces a device or a pipe would take it from every other program."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise CheckpointError(f"save({path.name}): expected a file, or a new name; got a device, pipe or socket, "
+                              f"{str(path)!r}; give another name.")
 
 
 def _unwritable(path: Path, error: OSError) -> str:

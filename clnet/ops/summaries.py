@@ -20,7 +20,7 @@ from .indexing import getitem
 from .joining import stack
 from .matmul import matmul
 from .moments import count_nonzero
-from .pointwise import cast, clip, equal, isnan, logical_not, sqrt, where
+from .pointwise import cast, clip, equal, isfinite, isnan, logical_not, sqrt, where
 from .reduce import max, mean, min, sum
 from .sort import sort
 from .view import permute, reshape
@@ -101,7 +101,11 @@ def quantile(x: TensorLike, q: float | Sequence[float], axes: Axes = None, keepd
 def _between(row: Tensor, place: float) -> Tensor:
     low = math.floor(place)
     first, share = getitem(row, (..., low)), place - low
-    return first + share * (getitem(row, (..., low + 1)) - first) if share else first
+    if not share:
+        return first
+    second = getitem(row, (..., low + 1))
+    step = second - first  # infinities of one sign have none, and numbers far apart overflow: both ends are weighed
+    return where(isfinite(step), first + share * step, (1 - share) * first + share * second)
 
 
 @function(lambda: [Case(((3, 5),), dict(axes=1)), Case(((2, 3),))])

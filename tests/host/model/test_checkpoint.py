@@ -282,3 +282,16 @@ def test_arrays_that_do_not_fit_are_all_named() -> None:
     assert same(model, before)
     with pytest.raises(ConfigError, match="expected a built model"):
         Sequential(Dense(out_features=2)).load({})
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX's")
+def test_a_device_or_pipe_is_not_replaced_by_a_file(tmp_path):
+    """Its own pipe stands for a device: renaming over /dev/null would take it from the whole machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link"):
+        with pytest.raises(CheckpointError, match="got a device, pipe or socket"):
+            model_io.write(path, {"w": np.zeros(2, np.float32)}, {})
+    assert pipe.is_fifo() and (tmp_path / "link").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "pipe"]

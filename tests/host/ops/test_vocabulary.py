@@ -64,10 +64,12 @@ def test_powers_by_small_numbers_are_products() -> None:
 
 X, GAPS = RNG.normal(size=(4, 5, 6)).astype(np.float32), RNG.normal(size=(4, 6)).astype(np.float32)
 GAPS[1, 2] = GAPS[3] = np.nan
+ENDLESS = np.array([[-np.inf, -np.inf, 0, 1], [2, -np.inf, 0, 3], [np.inf] * 4, [3e38, -3e38, 3e38, 3e38]], np.float32)
 LINE = np.array([-1, 0, 0.5, 2], np.float32)
 SAME: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "quantile of axes": (lambda: F.quantile(X, [0, 0.3, 1], (0, 2)), lambda: np.quantile(X, [0, 0.3, 1], (0, 2))),
     "quantile kept": (lambda: F.quantile(X, 0.77, 1, keepdims=True), lambda: np.quantile(X, 0.77, 1, keepdims=True)),
+    "quantile beside infinities": (lambda: F.quantile(ENDLESS, 0.25, 1), lambda: [-np.inf, -np.inf, np.inf, 1.5e38]),
     "quantile of NaN": (lambda: F.quantile(GAPS, 0.5, 1), lambda: np.quantile(GAPS, 0.5, 1)),
     "median of integers": (lambda: F.median([3, 1, 2, 9]), lambda: np.median([3, 1, 2, 9])),
     "nanmean": (lambda: F.nanmean(GAPS, 0), lambda: np.nanmean(GAPS, 0)),
