@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .errors import ConfigError
 from .layers import (
     LSTM,
     Activation,
@@ -189,7 +190,8 @@ def densenet121(classes: int = IMAGENET) -> Sequential:
 
 def unet(width: int = 16, depth: int = 2, image: tuple[int, int, int] = (1, 8, 8), channels: int = 1) -> Graph:
     """Down `depth` times (two convs, max pool), up again (nearest, beside it the same size from the way down,
-    two convs), 1×1 conv: image (N, C, H, W) to image (N, channels, H, W); H and W are multiples of 2^depth.
+    two convs), 1×1 conv: image (N, C, H, W) to image (N, channels, H, W); H and W are multiples of 2^depth, for any
+    other ConfigError.
 
     Paper: Ronneberger, Fischer, Brox 2015, arXiv:1505.04597.
     """
@@ -198,6 +200,11 @@ def unet(width: int = 16, depth: int = 2, image: tuple[int, int, int] = (1, 8, 8
             x = layer(x)
         return x
 
+    sizes, part = tuple(image[1:]), 1 << depth
+    if any(n % part for n in sizes):
+        fits = " x ".join(str(-(-n // part) * part) for n in sizes)
+        raise ConfigError(f"unet(depth={depth}): expected images whose height and width are multiples of 2^depth = "
+                          f"{part}; got {' x '.join(map(str, sizes))}; pad them to {fits}, or take a smaller depth.")
     x = start = Input(image, name="image")
     beside = []
     for level in range(depth):

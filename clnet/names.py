@@ -259,8 +259,10 @@ def _slip(taken: Sequence[inspect.Parameter], args: Sequence[object], named: Map
         return f"{twice!r} by position and by name; leave one out."
     required = [p.name for p in taken if p.default is p.empty and p.name in known]
     missing = next((n for n in required if n not in named and n not in places[: len(args)]), None)
-    way = ARGUMENTS.get(missing or "", "leave it out")
-    return f"no {missing!r}; {'pass it, too.' if way.startswith('leave it out') else way}" if missing else ""
+    if missing is None:
+        return ""
+    way = ARGUMENTS.get(missing, "pass it, too.")
+    return f"no {missing!r}; {'pass it, too.' if way.startswith('leave it out') else way}"
 
 
 # --- objects

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import ConfigError
+
 VARIABLE = "CLNET_COMPILERS"  # how many such processes there may be; 0: none
 MOST = 7
 CHILD = str(Path(__file__).with_name("compile_child.py"))
@@ -36,12 +38,16 @@ def environment() -> dict[str, str]:
 
 
 def allowed() -> int:
-    """How many processes may compile beside this one: a core each, and none where Python cannot be started again."""
+    """How many processes may compile beside this one: a core each, and none where Python cannot be started again.
+    Raises ConfigError where CLNET_COMPILERS is no count.
+    """
     wish = os.environ.get(VARIABLE, "").strip()
+    if wish and not wish.isdecimal():
+        raise ConfigError(f"{VARIABLE}: expected a whole number of processes, 0 for none; got {wish!r}.")
     name = Path(sys.executable or "").name.lower()
     if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         return 0
-    if wish.isdecimal():
+    if wish:
         return int(wish)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores - 1, MOST)

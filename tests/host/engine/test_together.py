@@ -10,6 +10,7 @@ from clnet.engine.device import compilers
 from clnet.engine.device.compilers import Job, Work
 from clnet.engine.device.joined import joined, outer
 from clnet.engine.device.together import LONGER, USUAL, Wanted, grouped, reference, referred
+from clnet.errors import ConfigError
 
 FIRST = """// adds
 #define STEP 2 // of what
@@ -123,3 +124,10 @@ def test_no_process_is_started_where_python_is_not_what_runs(monkeypatch: pytest
     monkeypatch.undo()
     monkeypatch.setenv(compilers.VARIABLE, "0")
     assert compilers.allowed() == compilers.start(3) == 0
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "2.5"])
+def test_a_count_of_compilers_that_is_none_is_told(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compilers.VARIABLE, text)
+    with pytest.raises(ConfigError, match=f"CLNET_COMPILERS: expected a whole number of processes.*got '{text}'"):
+        compilers.allowed()

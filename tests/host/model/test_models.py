@@ -9,6 +9,7 @@ import pytest
 
 import clnet
 from clnet import models
+from clnet.errors import ConfigError
 from clnet.layers import Layer
 
 LARGE, SMALL = (3, 224, 224), (3, 32, 32)
@@ -67,3 +68,8 @@ def test_cora_is_as_large_as_its_paper_says() -> None:
         model = models.gcn(1433, 7)
         model(np.zeros((3, 1433), np.float32), np.array([[0, 1], [1, 2]], np.int32))
         assert sum(p.size for p in model.parameters()) == 23_063
+
+
+def test_unet_says_which_sizes_fit() -> None:
+    with pytest.raises(ConfigError, match=r"multiples of 2\^depth = 4; got 9 x 10; pad them to 12 x 12"):
+        models.unet(image=(1, 9, 10))
