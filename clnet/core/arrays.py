@@ -165,6 +165,8 @@ def _of_numbers(a: Array, who: str) -> Array:
     text = a.dtype.kind == "O" and a.size and isinstance(a.flat[0], str)
     kind = "U" if text else a.dtype.kind
     mend = "they are numbers: x.astype(float)" if _spelt(a) else MEND.get(kind, "convert them first")
+    if a.ndim == 0 and kind in "UTS":  # a name of a file more likely than a label
+        mend = "clnet.data.read(path, target=...) reads a file, pandas.read_csv(path) one without a target"
     raise DataError(
         f"{who}: expected arrays of numbers; got {KINDS.get(kind, a.dtype.name)} ({a.dtype}); {mend}.")
 

@@ -70,7 +70,7 @@ def _path(path: str | Path, who: str) -> Path:
 
 def _refuse_special(path: Path) -> None:
     """A file that replaces a device or a pipe would take it from every other program."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):  # a name too long is none
         raise CheckpointError(f"save({path.name}): expected a file, or a new name; got a device, pipe or socket, "
                               f"{str(path)!r}; give another name.")
 

@@ -87,11 +87,17 @@ def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: st
     preparing   what `from_frame` takes: task, categorical, drop, keep, encode, …
     Text in which all cells are dates of ISO 8601 is dates. Raises DataError; ImportError where Parquet lacks pyarrow.
     """
+    if not str(path).strip():
+        raise DataError(f"read: expected the path of a file or a folder; got {str(path)!r}.")
     path = Path(path)
     who = f"read({path.name})"
     if path.is_dir():
         return read_images(path, **preparing)
     if "idx" in path.name:
+        if target is not None or preparing:
+            raise DataError(f"{who}: expected neither target= nor arguments of tables; got "
+                            f"{listed([*(['target'] if target is not None else []), *preparing])}; labels of MNIST's "
+                            "files are those of the file with labels in its name beside it.")
         return _read_mnist(path)
     if ending_of(path) == ".npz":
         if preparing or not (target is None or isinstance(target, str)):

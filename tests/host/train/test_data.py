@@ -95,6 +95,15 @@ def test_read_idx(tmp_path: Path, pack: type) -> None:
     assert np.array_equal(data.read_idx(tmp_path / "images"), images)
 
 
+def test_arguments_of_tables_are_refused_where_labels_have_a_file(tmp_path: Path) -> None:
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(np.zeros((2, 3, 3), np.uint8)))
+    with pytest.raises(DataError, match=r"expected neither target= .*; got 'target', 'drop'; labels of MNIST's files"):
+        data.read(tmp_path / "train-images-idx3-ubyte", target="y", drop=["a"])
+    for path in ("", " "):
+        with pytest.raises(DataError, match="expected the path of a file or a folder; got '"):
+            data.read(path)
+
+
 def test_read_idx_of_big_endian_numbers(tmp_path: Path) -> None:
     values = np.array([[1, -2, 70000]], ">i4")
     (tmp_path / "v").write_bytes(idx(values, 12))
