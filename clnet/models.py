@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .core.arguments import integer, integers
 from .errors import ConfigError
 from .layers import (
     LSTM,
@@ -200,7 +201,8 @@ def unet(width: int = 16, depth: int = 2, image: tuple[int, int, int] = (1, 8, 8
             x = layer(x)
         return x
 
-    sizes, part = tuple(image[1:]), 1 << depth
+    depth = integer("unet", "depth", depth, 0)
+    part, (_, *sizes) = 1 << depth, integers("unet", "image", image, 3, 1, ConfigError, "; (channels, height, width)")
     if any(n % part for n in sizes):
         fits = " x ".join(str(-(-n // part) * part) for n in sizes)
         raise ConfigError(f"unet(depth={depth}): expected images whose height and width are multiples of 2^depth = "

@@ -22,7 +22,7 @@ from .graphs import Graphs, Neighbours
 from .mesh import mesh_edges
 from .packed import PackedSequences
 from .preparing import load_preparation
-from .readers.frames import ending_of, listed, read_frame
+from .readers.frames import FILES, ending_of, listed, read_frame
 from .readers.images import read_images, stored
 from .readers.tables import Table, TablePreparation, from_frame
 from .readers.text import Tokeniser, read_text, read_texts
@@ -93,17 +93,17 @@ def read(path: str | Path, target: str | Sequence[str] | None = None, *, sep: st
     who = f"read({path.name})"
     if path.is_dir():
         return read_images(path, **preparing)
-    if "idx" in path.name:
-        if target is not None or preparing:
-            raise DataError(f"{who}: expected neither target= nor arguments of tables; got "
-                            f"{listed([*(['target'] if target is not None else []), *preparing])}; labels of MNIST's "
-                            "files are those of the file with labels in its name beside it.")
-        return _read_mnist(path)
     if ending_of(path) == ".npz":
         if preparing or not (target is None or isinstance(target, str)):
             raise DataError(f"{who}: expected target=, the name of one array, and no arguments of tables; "
                             "read_npz(path, x=, y=) names both arrays.")
         return read_npz(path, y=target or "y")
+    if "idx" in path.name and ending_of(path) not in FILES:
+        if target is not None or preparing:
+            raise DataError(f"{who}: expected neither target= nor arguments of tables; got "
+                            f"{listed([*(['target'] if target is not None else []), *preparing])}; labels of MNIST's "
+                            "files are those of the file with labels in its name beside it.")
+        return _read_mnist(path)
     frame = read_frame(path, sep, decimal, na_values, encoding, who)
     if target is None:
         raise DataError(f"{who}: expected target=, the column to predict, one of {listed(map(str, frame.columns))}.")

@@ -126,7 +126,10 @@ def rows_of(path: Path, needed: Set[str], who: str, way_out: str) -> list[dict[s
 
 
 def save(path: Path, text: str) -> None:
-    """Writes the whole file or leaves the old one."""
+    """Writes the whole file or leaves the old one; a device or a pipe, /dev/stdout say, is written to, not replaced."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        path.write_text(text, encoding="utf-8")
+        return
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)

@@ -73,3 +73,7 @@ def test_cora_is_as_large_as_its_paper_says() -> None:
 def test_unet_says_which_sizes_fit() -> None:
     with pytest.raises(ConfigError, match=r"multiples of 2\^depth = 4; got 9 x 10; pad them to 12 x 12"):
         models.unet(image=(1, 9, 10))
+    for wrong in (dict(image=9), dict(image=(1, "8", 8)), dict(image=(1, None, None)), dict(image=(8, 8)),
+                  dict(depth=-1), dict(depth="2")):
+        with pytest.raises(ConfigError, match=r"unet: expected (image|depth)"):
+            models.unet(**wrong)

@@ -99,6 +99,8 @@ def test_arguments_of_tables_are_refused_where_labels_have_a_file(tmp_path: Path
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(np.zeros((2, 3, 3), np.uint8)))
     with pytest.raises(DataError, match=r"expected neither target= .*; got 'target', 'drop'; labels of MNIST's files"):
         data.read(tmp_path / "train-images-idx3-ubyte", target="y", drop=["a"])
+    (tmp_path / "my_idx.csv").write_text("a,b\n1,2\n2,3\n3,5\n4,4\n")
+    assert len(data.read(tmp_path / "my_idx.csv", target="b")) == 4
     for path in ("", " "):
         with pytest.raises(DataError, match="expected the path of a file or a folder; got '"):
             data.read(path)
