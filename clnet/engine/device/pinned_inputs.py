@@ -27,8 +27,8 @@ class _Slot:
     """Device memory for each input of a step, pinned memory for all of them,
     and the events that say when either may be written again.
 
-    Blocks of their own, and no regions of one: NVIDIA's driver (580) ends the process at a later launch, where regions
-    are let go of and the buffer they were of goes on.
+    Blocks of their own, and no regions of one: with those NVIDIA's driver (580) ended the process at a later launch,
+    once the pool had handed the buffer on while a region of it was still there. Small programs did not show it.
     """
 
     def __init__(self, engine: OpenCLEngine, sizes: Sequence[int], nbytes: int) -> None:
