@@ -174,7 +174,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void add_counts(PARA
     const size_t l = get_local_id(0), q = get_group_id(0);
     __global uint* const c = (__global uint*)counts + q * PARTS;
     uint sum = 0, all;
-    for (size_t k = l; k < (PARTS + GROUP - 1) / GROUP * GROUP; k += GROUP) {
+    for (size_t k0 = 0; k0 < PARTS; k0 += GROUP) {      // not from l on: PoCL's compiler asks of a barrier's loop that its bounds are the group's
+        const size_t k = k0 + l;
         const uint own = k < PARTS ? c[k] : 0, before = before_items(own, sums, &all);
         if (k < PARTS) c[k] = sum + before;
         sum += all;

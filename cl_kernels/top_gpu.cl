@@ -77,12 +77,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void place_keys(PARA
     BEGIN
     __local uint less[GROUP];
     const uint l = get_local_id(0), total = *COLLECTED(get_group_id(0) / GROUPS);
-    const size_t r = get_group_id(0) / GROUPS, at = get_group_id(0) % GROUPS * TOGETHER + l / LANES;
-    if (at - l / LANES >= total) return;
+    const size_t r = get_group_id(0) / GROUPS, first = get_group_id(0) % GROUPS * TOGETHER, at = first + l / LANES;
+    const uint walked = first < total ? total : 0;      // no return before a barrier: PoCL's compiler does not keep to what all items agree on
     __global const KEY* restrict all = KEYS(r);
     const KEY mine = all[min(at, (size_t)total - 1)];
     uint found = 0;
-    for (uint k = l % LANES; k < total; k += LANES) found += LESS(all[k], mine);
+    for (uint k = l % LANES; k < walked; k += LANES) found += LESS(all[k], mine);
     less[l] = found;
     WAIT
     if (l % LANES == 0 && at < total) {
