@@ -75,6 +75,9 @@
 #ifndef JC
 #define JC (NV * VW * 4)        // columns of the macro tile, a multiple of NV * VW
 #endif
+#ifndef IC_MOST
+#define IC_MOST (IC)            // of IC, where that is an argument of the kernel: private memory is for as many
+#endif
 #ifndef ROWS_PACKED
 #define ROWS_PACKED 0           // 1: copy the rows' operand too, where its stride makes cache lines collide or pages many
 #endif
@@ -236,7 +239,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     T col_panels[KB * (JC)] __attribute__((aligned(64)));
 #endif
     const size_t c_i = WHOLE_TILE ? (JC) : NR;
-    T tile[WHOLE_TILE ? (IC) * (JC) : MR * NR] __attribute__((aligned(64)));
+    T tile[WHOLE_TILE ? IC_MOST * (JC) : MR * NR] __attribute__((aligned(64)));
 
     for (size_t k0 = 0; k0 == 0 || k0 < K; k0 += KC) {   // once for K = 0: the tile is 0, and stored
         const size_t depth = min((size_t)(KC), (size_t)(K) - k0);

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING, Any
 
-from ...core.size import bounded, varies
+from ...core.size import bounded, typical, varies
 from ..grid import up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
@@ -36,7 +36,7 @@ SPACE: dict[str, Sequence[Any]] = {
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.
-FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES"}, FREE | {"IC", "JC"}
+FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES", "IC"}, FREE | {"IC", "JC"}
 COPY_I = 32  # lines of a work-item of TURN that copies
 
 
@@ -70,19 +70,21 @@ def panel(p: Product, device: Device) -> Offer | Refusal:
 
 
 def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
-    """The plan of a class of sizes. What varies alone is rows."""
-    swap = int(not varies(p.m) and varies(p.n))
-    plan = _cpu(lanes, device.compute_units, *p.typical, p.size, tuple(sorted((dict(table) | {"swap": swap}).items())),
-                p.widened)
-    rows, cols = (p.n, p.m) if swap else (p.m, p.n)
+    """The plan of a class of sizes. What varies alone is rows, in as many pieces as leave no core without one."""
+    given = dict(table) | ({"swap": int(not varies(p.m))} if varies(p.m, p.n) else {})
+    plan = _cpu(lanes, device.compute_units, *p.typical, p.size, tuple(sorted(given.items())), p.widened)
     own = dict(plan["defines"])
+    swap = own["SWAP"]
+    rows, cols = (p.n, p.m) if swap else (p.m, p.n)
     if not bounded(p.k) and own["KC"] >= p.typical.k:
         own["KC"] = dict(table)["depth"]
     own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or own["KC"] < p.typical.k)}
     if varies(cols):
         own |= {"FREE_COLS": 1, "COLS_PACKED": 1}
     if varies(rows):
-        own["IC"] = up(own["IC"], own["MR"])
+        own["IC_MOST"] = most = up(own["IC"], own["MR"])
+        at_once = ceil(device.compute_units / (ceil(typical(cols) / own["JC"]) * p.typical.batch))
+        own["IC"] = up(ceil(rows / (at_once * ceil(rows / (most * at_once)))), own["MR"])
     if varies(p.k) and "PITCH" in own:
         own["PITCH"] = up(p.k, lanes) + lanes
     return dict(defines=own, grid=(ceil(rows / own["IC"]), ceil(cols / own["JC"]), p.batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FREE = frozenset(("TIMES", "B", "ROWS"))
 TOGETHER = 64  # sequences that a work-item takes through time at once, where their number varies
+HALVINGS = 4  # the register tile is chosen for the largest such number, for half of it and so on
 
 
 @variant("recurrence", cl="recurrent.cl", serves="CPUs: weights of up to 1 MB, which stay in a core's cache")
@@ -29,18 +31,22 @@ def _stage(p: Loop, device: Device) -> Stage:
     lanes = fitting(vector_lanes(device, p.dtype), p.h)
     each = -(-p.batch // min(typical(p.batch), device.compute_units))
     across, vectors = (SIZES[p.cell].gates, "UV") if p.forward else (1, "NV")
-    mr, n = _tile(typical(each), ceil(p.h / lanes), across, registers=32 if lanes * p.size == 64 else 16)
+    rows = [max(1, typical(each) >> k) for k in range(HALVINGS if varies(each) else 1)]
+    mr, n = _tile(rows, ceil(p.h / lanes), across, registers=32 if lanes * p.size == 64 else 16)
     defines = {**p.macros, "ROWS": each, "MR": mr, vectors: n, "USE_FMA": int(device.has_fma)}
     if varies(each):
         defines["MOST"] = up(min(typical(each), TOGETHER), mr)
     return Stage(p.kernel, defines, (-(-p.batch // each),), (1,), domain=p.domain, lanes=lanes, free=FREE)
 
 
-def _tile(rows: int, vectors: int, across: int, registers: int) -> tuple[int, int]:
-    """(MR, vectors) of the register tile: 2 products and 2 loads a cycle, latency 4; edges are computed in full."""
+def _tile(rows: Sequence[int], vectors: int, across: int, registers: int) -> tuple[int, int]:
+    """(MR, vectors) of the register tile that is best for so many rows each: 2 products and 2 loads a cycle, latency 4;
+    edges are computed in full.
+    """
     def cycles(mr: int, n: int) -> float:
         wide = n * across
-        return ceil(rows / mr) * ceil(vectors / n) * (max(mr * wide / 2, (mr + wide) / 2, 4) + 1)
+        return (sum(ceil(r / mr) / r for r in rows) * ceil(vectors / n)
+                * (max(mr * wide / 2, (mr + wide) / 2, 4) + 1))
 
     fits = [(mr, n) for mr in range(1, 13) for n in range(1, 9)
             if n <= vectors and (mr + 1) * n * across + 1 <= registers]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from math import ceil
+from typing import Any
 
 import pytest
 
 from clnet.core.spec import Spec
+from clnet.core.varying import Varying
 from clnet.kernels.matmul.matmul import _busiest, panel
 from clnet.kernels.matmul.problem import product
 from clnet.kernels.operand import Operand
+from clnet.kernels.sequence.recurrent import _tile
 from clnet.kernels.variant import Offer
 from clnet.workbench.played import device
 
@@ -42,3 +46,40 @@ def test_no_core_has_much_more_than_the_other(m: int, n: int, k: int) -> None:
     stage = offer.build()[-1]
     rows, cols = (n, m) if stage.defines["SWAP"] else (m, n)
     assert dealt(cols / stage.defines["JC"], rows / stage.defines["IC"], 1, 2) < 0.6
+
+
+def free(m: Any, n: Any, k: Any, cores: int) -> dict[str, Any]:
+    """The last stage of a product of sizes that vary, and its grid."""
+    found = product([Operand(Spec((m, k), "float32"), (k, 1)), Operand(Spec((k, n), "float32"), (1, k))])
+    offer = panel.ask(found, dataclasses.replace(device("avx512"), compute_units=cores))
+    assert isinstance(offer, Offer)
+    stage = offer.build()[-1]
+    return stage.defines | {"grid": stage.grid}
+
+
+@pytest.mark.parametrize("cores", [2, 8, 64])
+@pytest.mark.parametrize("n", [256, 10])
+def test_every_core_has_a_piece_of_few_rows(cores: int, n: int) -> None:
+    """A plan for up to 256 · 50 rows had one work-item for 1600, and one core."""
+    varying = Varying((32,))
+    found = free(varying.axes[0] * 50, n, 64, cores)
+    for batch in (17, 32, 100, 256):
+        numbers = varying.at((batch,))
+        share, pieces = numbers(found["IC"]), [numbers(g) for g in found["grid"][:2]]
+        assert share <= found["IC_MOST"] and share % found["MR"] == 0
+        assert share * pieces[0] >= batch * 50 > share * (pieces[0] - 1)
+        assert pieces[0] * pieces[1] > min(cores, batch * 50 // found["MR"]) / 2
+
+
+def test_only_an_inner_size_that_varies_leaves_rows_and_columns_free_to_change_places() -> None:
+    varying = Varying((32,))
+    alone, among = (free(512, 64, k, 2) for k in (12800, varying.axes[0] * 50))
+    assert alone["SWAP"] == among["SWAP"]
+
+
+@pytest.mark.parametrize(("across", "registers"), [(1, 16), (1, 32), (4, 16), (4, 32)])
+def test_sequences_are_dealt_to_tiles_that_suit_few_of_them_too(across: int, registers: int) -> None:
+    """Of up to 128 a core: 16 are computed with no more than a tenth of padding, and as 16 alone would be."""
+    mr, n = _tile([128, 64, 32, 16], 8, across, registers)
+    assert ceil(16 / mr) * mr <= 1.1 * 16
+    assert (mr, n) == _tile([16], 8, across, registers)
