@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from .polynomial import Monomial, Number, total
@@ -14,6 +14,16 @@ LEAST: Final = 2  # a varying axis has at least so many: 0 and 1 mean other thin
 CLASSES, BEYOND = (16, 256), 512
 RANGES = {end: f"{low}..{end}" for low, end in zip((LEAST, *(c + 1 for c in CLASSES)), CLASSES, strict=False)}
 RANGES[BEYOND] = f"{CLASSES[-1] + 1}.."
+
+def alike(sizes: Collection[int]) -> bool:
+    """Whether one plan serves an axis of all these sizes: they are of one class."""
+    return min(sizes) >= LEAST and len({_end(n) for n in sizes}) == 1
+
+
+def _end(n: Any) -> int:
+    """Where the class of this size ends."""
+    return next((bound for bound in CLASSES if n <= bound), BEYOND)
+
 
 class Varying:
     """The varying axes of one plan: their values of now, all sizes made of them, and the conditions noted."""
@@ -30,7 +40,7 @@ class Varying:
         self._read: dict[int, None] = {}  # numbers of the sizes that every shape asks for
         self._all: Straight | None = None  # what computes them
         self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
-        ends = [next((bound for bound in CLASSES if n <= bound), BEYOND) for n in self.axes]
+        ends = [_end(n) for n in self.axes]
         self.typical, self.bounded = Numbers(self, ends, {}), BEYOND not in ends
         self.now, self.ranges = tuple(values), [RANGES[end] for end in ends]
 

@@ -125,6 +125,11 @@ class Batches:
         """How many samples a whole batch has."""
         return min(self.room(1), len(self.data))
 
+    def counts(self) -> list[int]:
+        """How many samples whole batches have and, where there is one, the short one at the end."""
+        left = 0 if self.drop_last else len(self.data) % self.most()
+        return [self.most(), *([left] if left else [])]
+
     def looked_at(self, batch: Batch, epoch: int, number: int) -> tuple[Samples, Array]:
         """(samples, the numbers of those of this batch), for messages."""
         return self.data, self.cuts(epoch)[number]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.spec import Spec
+from ..core.varying import alike
 from ..engine import current
 from ..engine.opencl import watching
 from ..engine.record import spec_of
@@ -161,8 +162,8 @@ class Loop:
             if not steps.train.coming:
                 other = spec_of(arguments[-1])
                 steps.train.expect((*data.batch_specs(*shape), other) for shape in self.batches.shapes())
-        elif steps.train.home is None:
-            steps.train.home = self._whole(arguments, len(y))
+        elif steps.train.home is None and not steps.train.coming:
+            self._announce(arguments, len(y))
         replay = steps.train.prepare(*arguments)
         first, started = steps.train.recorded != known, time.perf_counter()
         with self.interrupts.hold():
@@ -178,7 +179,7 @@ class Loop:
     def _searched(self, search: Search, batch: Batch) -> None:
         """One whole step of an optimizer that evaluates the loss several times, and waits for each."""
         arguments, pieces, started = (*batch[0], batch[1]), len(search.pieces), time.perf_counter()
-        search.whole = self._whole((*arguments, np.float32(0)), len(batch[1]))[:-1]
+        search.whole = self._sized((*arguments, np.float32(0)), len(batch[1]), self.batches.most())[:-1]
         with self.interrupts.hold():
             search.step(arguments, self.steps.meter.filled)
             if len(search.pieces) > pieces:
@@ -188,10 +189,21 @@ class Loop:
             self.batch += 1
             self.window.append(batch)
 
-    def _whole(self, arguments: Sequence[Any], count: int) -> tuple[Spec, ...]:
-        """The shapes of a whole batch, of arguments for one of `count` samples."""
-        whole, specs = self.batches.most(), [spec_of(a) for a in arguments]
-        batch = [Spec((whole, *s.shape[1:]), s.dtype) if s.shape[:1] == (count,) else s for s in specs[:-1]]
+    def _announce(self, arguments: Sequence[Any], count: int) -> None:
+        """Says which shapes will come. On CPUs, whose programs run as fast with sizes as arguments, a short batch at
+        the end takes those of whole ones, where one plan can serve both; numbers compiled in would be compiled twice.
+        """
+        train, counts = self.steps.train, self.batches.counts()
+        if len(counts) > 1 and alike(counts) and current().device.is_cpu:
+            train.expect(self._sized(arguments, count, n) for n in counts)
+        else:
+            train.home = self._sized(arguments, count, counts[0])
+
+    @staticmethod
+    def _sized(arguments: Sequence[Any], count: int, wanted: int) -> tuple[Spec, ...]:
+        """The shapes of a batch of `wanted` samples, of arguments for one of `count`."""
+        specs = [spec_of(a) for a in arguments]
+        batch = [Spec((wanted, *s.shape[1:]), s.dtype) if s.shape[:1] == (count,) else s for s in specs[:-1]]
         return *batch, specs[-1]
 
     def read(self) -> None:

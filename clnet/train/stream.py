@@ -194,6 +194,9 @@ class StreamBatches(Batches):
     def most(self) -> int:
         return self.count
 
+    def counts(self) -> list[int]:
+        return [self.count]
+
     def looked_at(self, batch: Batch, epoch: int, number: int) -> tuple[Samples, Array]:
         inputs, y = batch
         return Dataset(inputs, y, title=f"batch {number + 1}"), np.arange(len(y))

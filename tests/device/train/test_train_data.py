@@ -13,6 +13,7 @@ import pytest
 
 from clnet import init
 from clnet.core.spec import Spec
+from clnet.engine import on
 from clnet.errors import ConfigError, DataError, DTypeError, NonFiniteError, ShapeError
 from clnet.layers import LSTM, BatchNorm, Conv2d, Dense, Embedding, Flatten, Lambda, Layer, Reshape
 from clnet.losses import BCELoss, CrossEntropyLoss, MSELoss
@@ -233,3 +234,17 @@ def test_a_held_out_share_is_that_of_the_seed(engine: Any) -> None:
     _, held = data.from_arrays(X, Y).split(0.25, 3)
     assert len(history.steps) == 2 * 2
     assert made.evaluate(held)["loss"] == history["val_loss"][-1]
+
+
+@pytest.mark.parametrize(("samples", "size", "recorded"), [(40, 22, 1), (44, 22, 1), (40, 38, 2)],
+                         ids=["short", "whole", "far shorter"])
+def test_a_short_last_batch_is_compiled_with_whole_ones(engine: Any, samples: int, size: int, recorded: int) -> None:
+    """On CPUs, where its size is one of theirs: of 38 and 2 samples each has a plan. Losses are those of NumPy."""
+    if not engine.device.is_cpu:
+        pytest.skip("GPUs have the size of whole batches compiled in")
+    x, y = np.concatenate([X, X])[:samples], np.concatenate([Y, Y])[:samples]
+    mine = trainer()
+    found = mine.fit((x, y), 2, size, verbose=False).steps
+    assert mine.steps.train.recorded == recorded
+    with on("numpy"):
+        assert np.abs(np.subtract(found, trainer().fit((x, y), 2, size, verbose=False).steps)).max() <= 1e-6

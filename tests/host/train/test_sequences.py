@@ -114,6 +114,14 @@ def test_a_last_batch_is_short_or_left_out() -> None:
     assert [len(y) for _, y in Batches((np.zeros(8), np.zeros(8)), 4, drop_last=True)] == [4, 4]
 
 
+@pytest.mark.parametrize(("samples", "size", "drop_last", "counts"), [
+    (10, 4, False, [4, 2]), (10, 4, True, [4]), (8, 4, False, [4]), (3, 4, False, [3])])
+def test_how_many_samples_batches_have_is_known_before(samples: int, size: int, drop_last: bool,
+                                                       counts: list[int]) -> None:
+    found = Batches((np.zeros(samples), np.zeros(samples)), size, drop_last=drop_last)
+    assert found.counts() == counts == list(dict.fromkeys(len(y) for _, y in found))
+
+
 def test_what_a_batch_of_one_shape_is_stays() -> None:
     found = Dataset(np.arange(10), np.arange(10))
     order = np.random.Generator(np.random.Philox(key=[3, 2])).permutation(10)
