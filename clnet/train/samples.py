@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from .splits import parts as parts_of
 Index = int | np.integer[Any] | slice | list[int] | np.ndarray[Any, Any]  # numbers of samples, or a mask
 Batch = tuple[tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, Any]]
 Trial = tuple[list[Spec], np.ndarray[Any, Any]]
-SINGLE = np.dtype(np.float32)
+DEVICES = (np.dtype(np.float32), np.dtype(np.int32))  # dtypes that a device computes with as they are
 
 
 class Samples(ABC):
@@ -207,7 +208,7 @@ class Dataset(Samples):
         columns = tuple(column_names(a) for a in parts(self.x))
         if any(columns):
             object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "given", tuple(a.dtype.name for a in arrays))  # what messages speak of
+        object.__setattr__(self, "given", tuple(_name(a.dtype) for a in arrays))  # what messages speak of
         *x, y = (a if isinstance(a, Rows) else single(a, self.title) for a in arrays)
         object.__setattr__(self, "x", tuple(x) if isinstance(self.x, tuple) else x[0])
         object.__setattr__(self, "y", y)
@@ -297,6 +298,11 @@ def weights(given: object, count: int, who: str) -> np.ndarray[Any, Any]:
     return found
 
 
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # NumPy puts it together anew each time
+
+
 def parts(x: object) -> tuple[Any, ...]:
     """The inputs of a model as a tuple, which they are only where there are several."""
     return x if isinstance(x, tuple) else (x,)
@@ -332,7 +338,7 @@ def single(a: np.ndarray[Any, Any], who: str = "data") -> np.ndarray[Any, Any]:
     """Native byte order, C order, and single precision where it is double: what a device computes with.
     Raises DataError for numbers that are too large for it.
     """
-    if type(a) is np.ndarray and a.dtype is SINGLE and a.flags.c_contiguous:
+    if type(a) is np.ndarray and a.dtype in DEVICES and a.flags.c_contiguous:
         return a
     wanted = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32)}.get(a.dtype.name, a.dtype.newbyteorder("="))
     wanted = np.dtype(np.float32) if wanted.kind == "f" and wanted.itemsize > 8 else wanted

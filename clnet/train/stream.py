@@ -224,7 +224,7 @@ def samples_of(x: object, preparation: Preparation | None) -> Samples:
     """What `predict` takes: samples, a loader of them, arrays, or raw data as the preparation takes it.
     Raises DataError.
     """
-    x = as_samples(x) if isinstance(x, Loader) else x
+    x = as_samples(x) if type(x) is not np.ndarray and isinstance(x, Loader) else x  # of protocols one asks slowly
     if isinstance(x, Samples):
         return x.prepared_by(preparation)
     return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, target=False)

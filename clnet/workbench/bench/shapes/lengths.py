@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -63,12 +64,15 @@ class RandomLengths(Apart):
         # A network of its own: how many lengths one has seen before does not count here.
         me, others = ours(self.task, self.kind, setting.engine), peers_of(self.task, self.kind, setting)
         steady = {r.name: r.attempt(self._steady, r, table, done) for r in (me, *others)}
+        mine = steady[me.name]
+        later = "" if mine is None else (f"; after the first {CHUNK} {sum(walk.mine[1:]) / mine[CHUNK:].sum():.2f} "
+                                         "of steady")
         short = f"; ended after {BUDGET if not setting.quick else QUICK_BUDGET:.0f} s" * (len(done) < len(lengths))
-        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(walk.mine) / len(done)), steady_ms=ms(steady[me.name]),
+        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(walk.mine) / len(done)), steady_ms=mean(mine),
                            built=walk.built, pool_before=walk.before, pool_after=walk.after, failed=bool(walk.full),
-                           note=f"{len(done)} steps of {len(lengths)}, {len(set(done))} lengths"
+                           note=f"{len(done)} steps of {len(lengths)}, {len(set(done))} lengths{later}"
                                 f"{f'; {walk.full}' if walk.full else short}")
-        return [self._against(bare, o, walk, steady[o.name]) for o in others] or [bare]
+        return [self._against(bare, o, walk, mean(steady[o.name])) for o in others] or [bare]
 
     def walked(self, setting: Setting, lengths: Sequence[int], budget: float) -> Walk:
         """Chunk after chunk, everybody in turn, until all are done, or we took the budget [s], or all memory."""
@@ -92,16 +96,20 @@ class RandomLengths(Apart):
         walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
         return walk
 
-    def _steady(self, runner: Runner, table: Sequence[int], lengths: Sequence[int]) -> float:
-        """[s] a step, were all lengths known."""
-        known = [runner.steady(shaped(self.task, length=n)) for n in table]
-        return float(np.interp(lengths, table, known).mean())
+    def _steady(self, runner: Runner, table: Sequence[int], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
+        """[s] of each step, were all lengths known."""
+        return np.interp(lengths, table, [runner.steady(shaped(self.task, length=n)) for n in table])
 
     def _against(self, bare: Row, peer: Attempts, walk: Walk, steady: float | None) -> Row:
         its = walk.its[peer.name]
-        row = against(bare, peer, list(zip(walk.mine, its, strict=False)), steady)
+        row = replace(against(bare, peer, list(zip(walk.mine, its, strict=False))), peer_steady_ms=steady)
         # The chunks' times are of other lengths each: their mean counts, not their median.
         return row if row.peer_ms is None else replace(row, peer_ms=ms(sum(its) / (CHUNK * len(its))))
+
+
+def mean(seconds: np.ndarray[Any, Any] | None) -> float | None:
+    """[ms]"""
+    return None if seconds is None else ms(float(seconds.mean()))
 
 
 def drawn(count: int) -> list[int]:
