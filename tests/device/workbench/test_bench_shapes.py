@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clnet.workbench.bench import compare, peers
-from clnet.workbench.bench.shapes import cold, new, runners
+from clnet.workbench.bench.shapes import argument, cold, new, runners
 from clnet.workbench.bench.shapes.apart import asked
 from clnet.workbench.bench.shapes.networks import ragged, tasks
 from clnet.workbench.bench.shapes.planning import Planning
@@ -46,6 +46,14 @@ def test_a_new_shape_on_a_device(quick: Any) -> None:
     for row in rows:
         assert row.ours_ms and row.steady_ms and row.built is not None and row.built >= 0
         assert not row.peer or (row.ratio and row.peer_steady_ms)
+
+
+def test_a_batch_as_an_argument_beside_the_same_compiled_in(quick: Any) -> None:
+    task = scaling.task("mlp small", 16, 1)
+    (row,) = argument.BatchAsArgument(task).measure(compare.Setting(quick, quick=True))
+    assert (row.work, row.peer) == ("mlp small, batch as an argument", "its batch compiled in")
+    assert row.ours_ms and row.peer_ms and row.ratio and row.rounds == argument.QUICK_ROUNDS
+    assert argument.BatchAsArgument(task, gpus=(not quick.device.is_gpu,)).rows(compare.Setting(quick)) == []
 
 
 def test_planning_is_measured_in_a_process_with_empty_caches(quick: Any) -> None:

@@ -20,6 +20,7 @@ from clnet.workbench.bench.row import Row
 from clnet.workbench.bench.shapes import lengths, new, serving
 from clnet.workbench.bench.shapes.networks import large, ragged, tasks
 from clnet.workbench.bench.shapes.runners import Attempts, Runner, against, shaped
+from clnet.workbench.bench.suites import steps as bench_steps
 from clnet.workbench.bench.suites.steps import Task
 
 
@@ -70,6 +71,8 @@ def test_works_are_those_of_four_networks_and_quick_is_a_part() -> None:
     assert {n.split()[0] for n in names if "new length" in n} == {"lstm", "gpt"}
     assert [w.name for w in works if getattr(w, "large", False)] == [
         "resnet20 b256 training, new batch", "gpt d768 L12 h12 t1024 b8 v8192 training, new length"]
+    assert {n for n in names if "argument" in n} == {f"{t.name}, batch as an argument"
+                                                     for t in (*bench_steps.tasks(), *bench_steps.gpu_tasks())}
     assert 0 < len(bench.works("shapes", quick=True)) < len(works) / 2
     assert "shapes" not in suites.ALL, "it takes longer than all others"
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +164,18 @@ def test_what_this_process_does_is_not_others_work(monkeypatch: pytest.MonkeyPat
     assert bench_trust.Watch().others() == pytest.approx(0.3)
     monkeypatch.setattr(bench_trust, "_times", lambda: None)
     assert bench_trust.Watch().others() is None
+
+
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="Linux tells of children")
+def test_nor_is_what_its_children_do_that_still_live() -> None:
+    """Processes that compile for this one made whole tables "busy": they are waited for at its end."""
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    before = bench_trust._of_the_living()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        assert bench_trust._of_the_living() - before >= 0.25 * os.sysconf("SC_CLK_TCK")
+        child.communicate(b"\n")
+    assert bench_trust._of_the_living() <= before + 1
 
 
 # --- roofs

@@ -5,7 +5,7 @@ depth, and serving; each measured in processes of its own.
 from __future__ import annotations
 
 from ..row import Row, number, shown_ratio, spread, timed
-from ..shapes import cold, lengths, new, planning, serving
+from ..shapes import argument, cold, lengths, new, planning, serving
 from ..shapes.networks import large, tasks
 from . import Curve, Measurable, Suite
 
@@ -22,7 +22,8 @@ CURVES = {"planning, residual blocks": Curve("residual blocks", "time to record,
 def works() -> list[Measurable]:
     """All of them; those that end soon first."""
     found = tasks()
-    return [*new.works(found, large()), *cold.works(), *lengths.works(), *planning.works(), *serving.works()]
+    return [*new.works(found, large()), *argument.works(), *cold.works(), *lengths.works(), *planning.works(),
+            *serving.works()]
 
 
 def cells(r: Row) -> dict[str, object]:
