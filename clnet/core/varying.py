@@ -15,6 +15,7 @@ CLASSES, BEYOND = (16, 256), 512
 RANGES = {end: f"{low}..{end}" for low, end in zip((LEAST, *(c + 1 for c in CLASSES)), CLASSES, strict=False)}
 RANGES[BEYOND] = f"{CLASSES[-1] + 1}.."
 
+
 def alike(sizes: Collection[int]) -> bool:
     """Whether one plan serves an axis of all these sizes: they are of one class."""
     return min(sizes) >= LEAST and len({_end(n) for n in sizes}) == 1

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING, Any
 
-from ...core.size import bounded, typical, varies
+from ...core.size import bounded, larger, typical, varies
 from ..grid import up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
@@ -83,8 +83,9 @@ def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
         own |= {"FREE_COLS": 1, "COLS_PACKED": 1}
     if varies(rows):
         own["IC_MOST"] = most = up(own["IC"], own["MR"])
-        at_once = ceil(device.compute_units / (ceil(typical(cols) / own["JC"]) * p.typical.batch))
-        own["IC"] = up(ceil(rows / (at_once * ceil(rows / (most * at_once)))), own["MR"])
+        at_once = ceil(device.compute_units / max(1, ceil(typical(cols) / own["JC"]) * p.typical.batch))
+        pieces = larger(1, at_once * ceil(rows / (most * at_once)))
+        own["IC"] = larger(own["MR"], up(ceil(rows / pieces), own["MR"]))
     if varies(p.k) and "PITCH" in own:
         own["PITCH"] = up(p.k, lanes) + lanes
     return dict(defines=own, grid=(ceil(rows / own["IC"]), ceil(cols / own["JC"]), p.batch))

@@ -37,6 +37,16 @@ def test_a_map_and_folds_serve_every_size(serves_all):
     serves_all(fn, [(normal(n, m), normal(n)) for n, m in sizes], alone=4e-6, digits=4e-6)
 
 
+def test_products_of_no_rows_among_others(engine):
+    w = tensor(normal(5, 40))
+    step = Recorded(lambda x: (x[2:] @ w, F.transpose(w) @ F.transpose(x[2:])))
+    for n in (12, 9, 2, 3, 2, 40, 300):
+        x = normal(n, 5)
+        want = x[2:].astype(np.float64) @ w.numpy()
+        for found, whole in zip(step(x), (want, want.T), strict=True):
+            assert found.shape == whole.shape and np.abs(found.numpy() - whole).max(initial=0) <= 1e-5
+
+
 @pytest.mark.parametrize("m", [3, 40, 300])
 def test_products_serve_every_number_of_rows(engine, m, serves_all):
     """Rows one by one are the same sums on CPUs, whatever tile they fall into; GPUs cut sums of few results in parts,
