@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from .folders import check_private, private_folder, write_atomically
@@ -64,22 +66,28 @@ class Store:
             self.path(key).unlink(missing_ok=True)
 
     def entries(self) -> list[Path]:
-        return sorted(self.folder.glob("*" + SUFFIX)) if self.folder.is_dir() else []
+        return sorted(self.folder / name for name, _ in self._found())
+
+    def empty(self) -> bool:
+        return next(self._found(), None) is None
+
+    def _found(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Names of entries, as they come: paths of ten thousands, in order, take longer than a start may."""
+        with contextlib.suppress(OSError), os.scandir(self.folder) as found:
+            yield from ((f.name, f) for f in found if f.name.endswith(SUFFIX))
 
     def trim(self) -> None:
         """Drops the oldest entries beyond `limit` bytes."""
         seen = []
-        for path in self.entries():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            seen.append((status.st_mtime, status.st_size, path))
+        for name, entry in self._found():
+            with contextlib.suppress(OSError):
+                status = entry.stat()
+                seen.append((status.st_mtime, status.st_size, name))
         excess = sum(size for _, size, _ in seen) - self.limit
-        for _, size, path in sorted(seen):
+        for _, size, name in sorted(seen) if excess > 0 else ():
             if excess <= 0:
                 return
-            self.drop(path.stem)
+            self.drop(name.removesuffix(SUFFIX))
             excess -= size
 
     def clear(self) -> int:

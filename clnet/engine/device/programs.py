@@ -132,7 +132,7 @@ class ProgramCache:
         """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile, and has its
         compiler loaded.
         """
-        if self.device.known.gathers and not self.store.problem and not self.store.entries():
+        if self.device.known.gathers and not self.store.problem and self.store.empty():
             compilers.start(EARLY, compilers.Job(self.question(SMALLEST, ()), 0.0, bool))
 
     def question(self, source: str, options: Sequence[str]) -> dict[str, Any]:

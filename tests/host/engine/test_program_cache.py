@@ -8,11 +8,20 @@ from pathlib import Path
 import pytest
 
 from clnet.engine.device.build_log import error_line, explain
+from clnet.engine.device.program_files import Store
+
+
+def test_a_store_knows_whether_it_is_empty(tmp_path: Path) -> None:
+    store = Store(tmp_path / "programs")
+    assert store.empty() and store.entries() == []
+    (store.folder / "half.tmp").write_bytes(b"an entry that is being written")
+    assert store.empty()
+    assert store.write("a", b"x") and not store.empty()
+    assert store.clear() == 1 and store.empty()
+    assert Store(tmp_path / "programs" / "half.tmp").empty(), "a folder that cannot be"
 
 
 def test_trimming_drops_the_oldest(tmp_path: Path) -> None:
-    from clnet.engine.device.program_files import Store
-
     store = Store(tmp_path / "programs", limit=3000)
     for age, key in enumerate(["c", "b", "a"]):
         store.write(key, bytes(1000))
