@@ -85,6 +85,8 @@ class Operators:
     def __rtruediv__(a, b: TensorLike) -> Tensor: return OPS["div"](b, a)
     def __rfloordiv__(a, b: TensorLike) -> Tensor: return OPS["floordiv"](b, a)
     def __rmod__(a, b: TensorLike) -> Tensor: return OPS["mod"](b, a)
+    def __divmod__(a, b: TensorLike) -> tuple[Tensor, Tensor]: return a // b, a % b
+    def __rdivmod__(a, b: TensorLike) -> tuple[Tensor, Tensor]: return b // a, b % a
     def __neg__(a) -> Tensor: return OPS["neg"](a)
     def __abs__(a) -> Tensor: return OPS["abs"](a)
     def __invert__(a) -> Tensor: return OPS["invert"](a)

@@ -38,3 +38,10 @@ def test_a_slip_inside_of_an_op_stays_what_it_is() -> None:
     with pytest.raises(TypeError, match=r"takes \d+ positional arguments? but") as caught:
         ops.scan(cell, TABLE, [TABLE[0]])
     assert not isinstance(caught.value, UseError)
+
+
+@pytest.mark.parametrize(("a", "b"), [(np.array([5, -7]), 2), (7, np.array([5, -7])), (np.array([5.5, -7.0]), 2.0)])
+def test_divmod_is_the_quotient_and_the_rest(a: Any, b: Any) -> None:
+    mine = divmod(*(tensor(n) if isinstance(n, np.ndarray) else n for n in (a, b)))
+    for found, want in zip(mine, np.divmod(a, b), strict=True):
+        assert found.numpy().tolist() == want.tolist()
