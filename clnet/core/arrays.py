@@ -6,6 +6,7 @@ No other library is imported: its things are known by what they can do.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from decimal import Decimal
 from numbers import Real
@@ -138,7 +139,7 @@ def _plain(value: Any, who: str) -> Array:
         if isinstance(value, Detachable):
             value = value.detach().cpu()
             value = value.float() if str(value.dtype).endswith("bfloat16") else value
-        return np.asarray(value)
+        return np.asarray(os.fspath(value) if isinstance(value, os.PathLike) else value)
     except (ValueError, TypeError, RuntimeError) as error:
         lengths = sorted({len(v) for v in value if isinstance(v, Sized)}) if isinstance(value, (list, tuple)) else []
         if len(lengths) > 1:

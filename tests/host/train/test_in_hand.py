@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -114,3 +115,9 @@ def test_several_classes_at_once_are_no_probabilities() -> None:
     y[4] = 1
     with on("numpy"), pytest.warns(UserWarning, match="of sample 4 are 2; several classes at once are for BCELoss"):
         Trainer(Dense(out_features=2), "cross_entropy").fit(X, y, verbose=False)
+
+
+@pytest.mark.parametrize("path", ["houses.csv", Path("houses.csv")])
+def test_a_path_where_samples_are_expected_is_told_how_files_are_read(path: Any) -> None:
+    with pytest.raises(DataError, match=r"predict: expected arrays of numbers; got text .*clnet\.data\.read\(path"):
+        as_array(path, "predict")
