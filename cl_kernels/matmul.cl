@@ -366,7 +366,6 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 }
 
 #elif VARIANT == TURN
-
 #define TURN_AHEAD 4                            // vectors of a line of k by which it is asked for
 
 __kernel GROUP_ATTR void matmul_turn(PARAMS) {
