@@ -57,6 +57,14 @@ def free(m: Any, n: Any, k: Any, cores: int) -> dict[str, Any]:
     return stage.defines | {"grid": stage.grid}
 
 
+def gradient(k: Any, profile: str) -> dict[str, Any]:
+    """The last stage of x' g, x (k, 512) and g (k, 64)."""
+    found = product([Operand(Spec((512, k), "float32"), (1, 512)), Operand(Spec((k, 64), "float32"), (64, 1))])
+    offer = panel.ask(found, device(profile))
+    assert isinstance(offer, Offer)
+    return offer.build()[-1].defines
+
+
 @pytest.mark.parametrize("cores", [2, 8, 64])
 @pytest.mark.parametrize("n", [256, 10])
 def test_every_core_has_a_piece_of_few_rows(cores: int, n: int) -> None:
@@ -71,10 +79,13 @@ def test_every_core_has_a_piece_of_few_rows(cores: int, n: int) -> None:
         assert pieces[0] * pieces[1] > min(cores, batch * 50 // found["MR"]) / 2
 
 
-def test_only_an_inner_size_that_varies_leaves_rows_and_columns_free_to_change_places() -> None:
+@pytest.mark.parametrize("profile", ["avx512", "avx2"])
+def test_where_only_the_inner_size_varies_the_columns_may_be_m(profile: str) -> None:
+    """The gradient of a recurrent layer's weights: 512 rows that lie along k, and 64 columns."""
     varying = Varying((32,))
-    alone, among = (free(512, 64, k, 2) for k in (12800, varying.axes[0] * 50))
-    assert alone["SWAP"] == among["SWAP"]
+    alone, among = (gradient(k, profile) for k in (12800, varying.axes[0] * 50))
+    assert alone["SWAP"] == among["SWAP"] == 1
+    assert ("PITCH" in alone) == ("PITCH" in among) == (profile == "avx2")
 
 
 @pytest.mark.parametrize(("across", "registers"), [(1, 16), (1, 32), (4, 16), (4, 32)])
