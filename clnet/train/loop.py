@@ -190,8 +190,9 @@ class Loop:
             self.window.append(batch)
 
     def _announce(self, arguments: Sequence[Any], count: int) -> None:
-        """Says which shapes will come. On CPUs, whose programs run as fast with sizes as arguments, a short batch at
-        the end takes those of whole ones, where one plan can serve both; numbers compiled in would be compiled twice.
+        """Says which shapes will come. On CPUs, whose programs run about as fast with sizes as arguments, a short batch
+        at the end takes those of whole ones, where one plan can serve both; numbers compiled in would be compiled
+        twice.
         """
         train, counts = self.steps.train, self.batches.counts()
         if len(counts) > 1 and alike(counts) and current().device.is_cpu:
