@@ -14,7 +14,9 @@ from clnet.core.varying import Varying
 from clnet.kernels.matmul.matmul import _busiest, panel
 from clnet.kernels.matmul.problem import product
 from clnet.kernels.operand import Operand
+from clnet.kernels.sequence.problem import Loop
 from clnet.kernels.sequence.recurrent import _tile
+from clnet.kernels.sequence.recurrent_gpu import in_registers
 from clnet.kernels.variant import Offer
 from clnet.workbench.played import device
 
@@ -94,3 +96,14 @@ def test_sequences_are_dealt_to_tiles_that_suit_few_of_them_too(across: int, reg
     mr, n = _tile([128, 64, 32, 16], 8, across, registers)
     assert ceil(16 / mr) * mr <= 1.1 * 16
     assert (mr, n) == _tile([16], 8, across, registers)
+
+
+def test_few_sequences_of_a_class_have_a_work_group_each() -> None:
+    """On GPUs: 32 sequences took 1.3 times as long in groups of two, which suit the class's largest number, 256."""
+    def rows(batch: Any) -> int:
+        offer = in_registers.ask(Loop("lstm", False, 50, batch, 128, "float32"), device("h200"))
+        assert isinstance(offer, Offer)
+        return int(offer.build()[-1].defines["ROWS"])
+
+    assert [rows(n) for n in (1, 32, 132, 133, 256, 1000)] == [1, 1, 1, 2, 2, 4]
+    assert [rows(Varying((n,)).axes[0]) for n in (10, 32, 256, 300)] == [1, 1, 1, 2]
