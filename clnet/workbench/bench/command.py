@@ -92,11 +92,7 @@ def main(engine: Engine, suite: str, *, quick: bool = False, only: str = "", jso
     earlier = bench_before.read(before) if before else None
     rows = run(engine, suite, quick=quick, only=only, precision=precision)
     if not rows:
-        names = [n for w in works(suite, gpu=engine.device.is_gpu, precision=precision)
-                 for n in (w.name, *w.name.split())]
-        raise ConfigError(
-            f"bench: expected --only with a part of the name of a work of --suite {suite}; "
-            f"got {only!r}{ending(only, names)}")
+        raise _nothing(engine, suite, quick, only, precision)
     show(rows, earlier)
     if json_file:
         terminal.save_json(as_dicts(rows), json_file)
@@ -105,6 +101,17 @@ def main(engine: Engine, suite: str, *, quick: bool = False, only: str = "", jso
     more = "" if earlier is None else bench_before.markdown(rows, earlier)
     report(rows, made, report_file, plots, json_file, more)
     return int(any(r.failed for r in rows))
+
+
+def _nothing(engine: Engine, suite: str, quick: bool, only: str, precision: str) -> ConfigError:
+    """Why a suite gave no rows."""
+    gpu = engine.device.is_gpu
+    if found := [w.name for w in works(suite, quick, only, gpu, precision)]:
+        return ConfigError(f"bench: expected a work of --suite {suite} that is for {engine.device.key}; "
+                           f"got {found[0]!r}, which is for other devices; choose one with --device.")
+    names = [n for w in works(suite, gpu=gpu, precision=precision) for n in (w.name, *w.name.split())]
+    return ConfigError(f"bench: expected --only with a part of the name of a work of --suite {suite}; "
+                       f"got {only!r}{ending(only, names)}")
 
 
 def again(files: Sequence[Path], plots: Path | None, report_file: Path | None) -> int:

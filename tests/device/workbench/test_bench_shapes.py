@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clnet.workbench.bench import compare, peers
+from clnet.errors import ConfigError
+from clnet.workbench.bench import command, compare, peers
 from clnet.workbench.bench.shapes import argument, cold, new, runners
 from clnet.workbench.bench.shapes.apart import asked
 from clnet.workbench.bench.shapes.networks import ragged, tasks
@@ -54,6 +55,14 @@ def test_a_batch_as_an_argument_beside_the_same_compiled_in(quick: Any) -> None:
     assert (row.work, row.peer) == ("mlp small, batch as an argument", "its batch compiled in")
     assert row.ours_ms and row.peer_ms and row.ratio and row.rounds == argument.QUICK_ROUNDS
     assert argument.BatchAsArgument(task, gpus=(not quick.device.is_gpu,)).rows(compare.Setting(quick)) == []
+
+
+def test_a_work_for_other_devices_is_no_slip_of_its_name(quick: Any) -> None:
+    other = "mlp b64" if quick.device.is_gpu else "resnet20 b256"
+    with pytest.raises(ConfigError, match=f"got '{other}, batch as an argument', which is for other devices"):
+        command.main(quick, "shapes", only=f"{other}, batch as")
+    with pytest.raises(ConfigError, match=r"expected --only with a part of the name.*did you mean 'mlp b64, batch"):
+        command.main(quick, "shapes", only="mlp b65, batch as an argument")
 
 
 def test_planning_is_measured_in_a_process_with_empty_caches(quick: Any) -> None:
