@@ -24,7 +24,7 @@ from .compile.graph import build
 from .compile.launches import computed
 from .compile.listing import Listing, ProgramText
 from .compile.memory_map import MemoryMap
-from .compile.node import Graph, Leaf, Node
+from .compile.node import Graph, Leaf
 from .compile.pipeline import assembled, parts
 from .compile.plan import Plan
 from .compile.sources import Code
@@ -228,14 +228,12 @@ class Explanation(Drawn):
     @property
     def lives(self) -> list[Life]:
         """In the order in which they begin."""
-        found = []
-        for s in self.memory.slots:
-            if isinstance(s.what, Node):
-                name, at = s.what.op.name if s.what.op else "leaf", self.memory.nodes[s.what]
-            else:
-                name, at = s.what[1], self.memory.scratch[s.what]
-            found.append(Life(name, at.number, number(s.nbytes), self.stages[s.first].start,
-                              self.stages[s.last].stop - 1, not isinstance(s.what, Node)))
+        memory, stages = self.memory, self.stages
+        temporary = {a.number: name for (_, name), a in memory.scratch.items()}
+        names = temporary | {a.number: n.op.name if n.op else "leaf" for n, a in memory.nodes.items()
+                             if a.kind == "slot"}
+        found = [Life(names[k], start, number(s.nbytes), stages[s.first].start, stages[s.last].stop - 1, k in temporary)
+                 for k, (s, start) in enumerate(zip(memory.slots, memory.layout.starts, strict=True))]
         return sorted(found, key=lambda life: (life.first, life.start))
 
     def kernel(self, k: int = 0) -> Listing:

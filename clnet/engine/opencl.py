@@ -24,7 +24,7 @@ from .compile import graph as graphs
 from .compile.memory_map import Address
 from .compile.pipeline import check_dtype, compiled
 from .compile.plan import Launch, Plan
-from .compile.sized import SizedPlan
+from .compile.sized import SizedPlan, sized
 from .device.commands import Listener, Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
@@ -279,8 +279,8 @@ class OpenCLEngine:
         now = varying.now if varying is not None else ()
         found = next((f for f in known if not isinstance(f[0], SizedPlan) or f[0].serves(now)), None)
         if found is None:
-            kept = self.plan_files.key(key) if varying is None else None
-            found = self.plan_files.read(kept) or self._planned(roots, first, into, varying, places, kept)
+            kept = self.plan_files.key(key)
+            found = self.plan_files.read(kept, now) or self._planned(roots, first, into, varying, places, kept)
             with self._lock:
                 self.remember(key, [*known, found])
         plan, others = found
@@ -294,9 +294,7 @@ class OpenCLEngine:
         graph = graphs.build(roots, self.known, self.device, first)
         others = [places[id(t)] for t in graph.leaves[len(first) :]]
         graph.leaves = []  # values of these, which the plan would keep on the device
-        if varying is not None:
-            return SizedPlan(graph, self.device, into, varying), others
-        plan = compiled(graph, self.device, into)
+        plan = compiled(graph, self.device, into) if varying is None else sized(graph, self.device, into, varying)
         self.plan_files.write(kept, plan, others, time.perf_counter() - start)
         return plan, others
 

@@ -110,9 +110,7 @@ class Recording:
         return [*t.outputs, *t.updates], [*t.inputs, *t.before], into
 
     def parts(self, engine: OpenCLEngine) -> tuple[Graph, list[Code], MemoryMap]:
-        """What its plan was made of; made again where the plan came from disk or serves one shape."""
-        if isinstance(self._plan, SizedPlan):
-            return self._plan.graph, self._plan.code, self._plan.memory
+        """What its plan was made of, made again: the plan itself keeps none of it, and may have come from disk."""
         roots, first, into = self._traced()
         graph = graphs.build(roots, engine.known, engine.device, first)
         return graph, *parts(graph, engine.device, into)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.size import Size, smaller
-from ...core.spec import Spec, np_dtype
+from ...core.spec import np_dtype
 from . import c_types as ct
 from .emit import OperandParam
 from .fusion import Fusion
-from .memory_map import MemoryMap
+from .memory_map import Address, MemoryMap
 from .node import Host, Leaf, Node, View
-from .plan import Later, Launch
+from .plan import Later, Launch, Ops, Within
 from .source import Source
 from .sources import Code
 
@@ -27,6 +26,14 @@ SCALAR: dict[str, Callable[..., np.generic]] = {
 def as_argument(ctype: str, value: Any) -> Any:
     """A number as a kernel takes it; one that varies knows how it is to be taken."""
     return Later(SCALAR[ctype], value) if isinstance(value, Size) else SCALAR[ctype](value)
+
+
+def _start(address: Address, itemsize: int, further: Any = 0) -> Any:
+    """The argument that says where a value begins in its buffer, in elements of so many bytes."""
+    at = address.offset + further
+    if address.kind == "slot":
+        return Within(SCALAR["ulong"], address.number, itemsize, at)
+    return as_argument("ulong", at)
 
 
 def launches(code: Sequence[Code], memory: MemoryMap) -> list[Launch]:
@@ -47,20 +54,8 @@ def _launches(code: Code, memory: MemoryMap) -> list[Launch]:
         return [Launch(f"host_{ops[0]}", "", [], (), None, ops, core, reads, writes, nbytes)]
     found = [Launch(s.name, s.text, _args(fusion, s, memory), s.grid, s.group, ops, None,
                     tuple(memory.address(n) for n in s.params.nodes()), writes, nbytes, s.note) for s in code.sources]
-    found[-1].work = functools.partial(_work, [n for n in computed(code) if n.op])
+    found[-1].work = Ops([(n.op, [i.spec for i in n.inputs], n.spec, n.attrs) for n in computed(code) if n.op])
     return found
-
-
-def _work(nodes: Sequence[Node], numbers: Callable[[Any], Any]) -> float:
-    """The additions and products of these nodes, by their ops, for one shape."""
-    def spec(s: Spec) -> Spec:
-        return Spec(tuple(map(numbers, s.shape)), s.dtype)
-
-    def known(value: Any) -> Any:
-        return tuple(map(known, value)) if isinstance(value, tuple) else numbers(value)
-
-    return sum(n.op.flops([spec(i.spec) for i in n.inputs], spec(n.spec), {k: known(v) for k, v in n.attrs.items()})
-               for n in nodes if n.op)
 
 
 def computed(code: Code) -> set[Node]:
@@ -101,10 +96,10 @@ def _args(fusion: Fusion, source: Source, memory: MemoryMap) -> list[tuple[str, 
     for n in (*source.params.reads, *source.params.writes):
         node, further = (n.node, n.offset) if isinstance(n, OperandParam) else (n, 0)
         address, itemsize = memory.address(node), np_dtype(n.spec.dtype).itemsize
-        args += [("buffer", address), ("value", as_argument("ulong", address.start(itemsize) // itemsize + further))]
+        args += [("buffer", address), ("value", _start(address, itemsize, further))]
     for name in source.params.scratch:
         address = memory.scratch[fusion, name]
-        args += [("scratch", address), ("value", np.uint64(address.number // 4))]
+        args += [("scratch", address), ("value", _start(address, 4))]
     args += [("kept", size) for size in source.params.kept.values()]
     for value, dtype in source.params.scalars:
         args.append(("value", as_argument(ct.REGISTER[dtype], value)))

@@ -4,6 +4,7 @@ one arena, by how long each is needed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,9 @@ TRIES, PLACED = 24, 1200  # orders that are tried, and slots that are placed for
 
 @dataclass(frozen=True)
 class Address:
-    """Where a value lives: "leaf" or "out" with its number, or "arena" with a byte offset; plus an element offset."""
+    """Where a value lives: "leaf", "out" or "slot" with its number, or "arena" with a byte offset; plus an element
+    offset. A slot's place in the arena is known once all are laid.
+    """
 
     kind: str
     number: int
@@ -36,6 +39,10 @@ class Address:
     def start(self, itemsize: int) -> int:
         """[bytes] from the start of its buffer, for elements of this size."""
         return self.offset * itemsize + (self.number if self.kind == "arena" else 0)
+
+    def laid(self, starts: Sequence[int]) -> Address:
+        """Of a slot the address in the arena, where slots start there."""
+        return Address("arena", starts[self.number], self.offset) if self.kind == "slot" else self
 
     def __str__(self) -> str:
         return f"{self.kind}[{self.number}]" + (f"+{self.offset}" if self.offset else "")
@@ -50,11 +57,11 @@ class Piece(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A value, or temporary memory of a fusion, that the arena holds from one fusion to another; of a concatenation
-    whose parts are computed in their places, each from its own fusion on (`pieces`; none: all of it from the first).
+    """What the arena holds of a value, or of temporary memory of a fusion, from one fusion to another; of a
+    concatenation whose parts are computed in their places, each from its own fusion on (`pieces`; none: all of it from
+    the first).
     """
 
-    what: Node | tuple[Fusion, str]
     nbytes: int
     first: int
     last: int
@@ -72,21 +79,30 @@ def _whole(nbytes: int) -> int:
     return -(-nbytes // SLOT) * SLOT or SLOT
 
 
+class Layout(NamedTuple):
+    """Where slots lie.
+
+    starts   [bytes] from the arena's start, of each slot
+    arena    [bytes] for all of them             least    [bytes] the most that lives at one time: no arena is smaller
+    """
+
+    starts: list[int]
+    arena: int
+    least: int
+
+
 @dataclass
 class MemoryMap:
     """Addresses of nodes and of the temporary memory of fusions, and what has to be allocated.
 
-    arena    [bytes] for values between          outputs  address of each output
-    least    [bytes] the most that lives at one time: no arena is smaller
     slots    what lies in the arena: how large, from which fusion to which
+    outputs  address of each output
     blocks   number of a result -> [bytes]       copies   (output, leaf to copy it to, bytes) after the last launch
     """
 
     parts: Mapping[Node, tuple[Node, int]]
     nodes: dict[Node, Address] = field(default_factory=dict)
     scratch: dict[tuple[Fusion, str], Address] = field(default_factory=dict)
-    arena: int = 0
-    least: int = 0
     slots: list[Slot] = field(default_factory=list)
     outputs: list[Address] = field(default_factory=list)
     blocks: dict[int, int] = field(default_factory=dict)
@@ -106,32 +122,37 @@ class MemoryMap:
         """The concatenation in whose memory n is, or n."""
         return self.root(self.parts[n][0]) if n in self.parts else n
 
-    def lay(self, sizes: Sequence[int]) -> None:
-        """Gives the slots places for these sizes [bytes], each at the lowest offset free during its whole life: big
-        ones first; where that takes more than TIGHT of the least possible, the one that ends topmost goes before all
-        others, some times, and the best order stays.
-        """
-        whole = [_whole(size) for size in sizes]
-        rooms = [slot.rooms(size) for slot, size in zip(self.slots, whole, strict=True)]
-        order = sorted(range(len(whole)), key=lambda k: (-whole[k], self.slots[k].first))
-        self.least, self.arena = _live(rooms), 0
-        for _ in range(max(1, min(TRIES, PLACED // max(len(whole), 1)))):
-            at = _placed(rooms, order)
-            ends = [a + size for a, size in zip(at, whole, strict=True)]
-            arena = max(ends, default=0)
-            if not self.arena or arena < self.arena:
-                self.arena = arena
-                self._place(at)
-            if arena <= TIGHT * self.least:
-                return
-            order.insert(0, order.pop(max(range(len(order)), key=lambda i: ends[order[i]])))
+    def held(self, slot: Slot) -> Address:
+        """The address of one more slot."""
+        self.slots.append(slot)
+        return Address("slot", len(self.slots) - 1)
 
-    def _place(self, at: Sequence[int]) -> None:
-        for slot, start in zip(self.slots, at, strict=True):
-            if isinstance(slot.what, Node):
-                self.nodes[slot.what] = Address("arena", start)
-            else:
-                self.scratch[slot.what] = Address("arena", start)
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Where the slots lie for the shape at hand."""
+        return layout(self.slots, [number(s.nbytes) for s in self.slots])
+
+
+def layout(slots: Sequence[Slot], sizes: Sequence[int]) -> Layout:
+    """Places for slots of these sizes [bytes], each at the lowest offset free during its whole life: big ones first;
+    where that takes more than TIGHT of the least possible, the one that ends topmost goes before all others, some
+    times, and the best order stays.
+    """
+    whole = [_whole(size) for size in sizes]
+    rooms = [slot.rooms(size) for slot, size in zip(slots, whole, strict=True)]
+    order = sorted(range(len(whole)), key=lambda k: (-whole[k], slots[k].first))
+    least, best = _live(rooms), None
+    for _ in range(max(1, min(TRIES, PLACED // max(len(whole), 1)))):
+        at = _placed(rooms, order)
+        ends = [a + size for a, size in zip(at, whole, strict=True)]
+        arena = max(ends, default=0)
+        if best is None or arena < best.arena:
+            best = Layout(at, arena, least)
+        if arena <= TIGHT * least:
+            break
+        order.insert(0, order.pop(max(range(len(order)), key=lambda i: ends[order[i]])))
+    assert best is not None
+    return best
 
 
 Rooms = Sequence[tuple[int, int, int, int]]
@@ -291,11 +312,11 @@ class _Mapper:
                 of.setdefault(root, []).append(n)
         for root, some in of.items():
             first, last = min(lives[n][0] for n in some), max(lives[n][1] for n in some)
-            self.map.slots.append(Slot(root, root.spec.nbytes, first, last, self._pieces(root, some, lives)))
+            slot = Slot(root.spec.nbytes, first, last, self._pieces(root, some, lives))
+            self.map.nodes[root] = self.map.held(slot)
         for p, code in enumerate(self.code):
             for name, size in (code.sources[0].params.scratch.items() if code.sources else ()):
-                self.map.slots.append(Slot((code.fusion, name), size, p, p))
-        self.map.lay([number(s.nbytes) for s in self.map.slots])
+                self.map.scratch[code.fusion, name] = self.map.held(Slot(size, p, p))
 
     def _pieces(self, root: Node, some: Sequence[Node], lives: Mapping[Node, tuple[int, int]]) -> tuple[Piece, ...]:
         """Of a concatenation its parts, where all of it is made of them and their places vary with no shape."""

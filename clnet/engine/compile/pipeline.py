@@ -37,8 +37,13 @@ def parts(graph: Graph, device: Device, into: Mapping[int, int]) -> tuple[list[C
 
 
 def assembled(graph: Graph, code: Sequence[Code], memory: MemoryMap) -> Plan:
-    """The plan of this code with this memory."""
-    return Plan(launches(code, memory), memory.arena, memory.outputs, [n.spec for n in graph.outputs], memory.blocks,
+    """The plan of this code with this memory, for the shape at hand."""
+    return unlaid(graph, code, memory).laid(memory.layout)
+
+
+def unlaid(graph: Graph, code: Sequence[Code], memory: MemoryMap) -> Plan:
+    """The same, of which nobody knows yet where its slots lie."""
+    return Plan(launches(code, memory), 0, memory.outputs, [n.spec for n in graph.outputs], memory.blocks,
                 memory.copies, graph.choices)
 
 

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ... import show
+from ...core.op import Op
 from ...core.size import Size, number, varies
 from ...core.spec import Spec
 from ...core.varying import Numbers
 from ...kernels.variant import Choice
-from .memory_map import Address
+from .memory_map import Address, Layout
 from .node import Host
 
 
 class Later(NamedTuple):
-    """An argument whose number the shape gives: `of` makes it what the kernel takes."""
+    """An argument whose number the shape gives: of(size + more), `of` makes it what the kernel takes."""
 
     of: Callable[[Any], Any]
     size: Size
+    more: int = 0
 
 
-def no_work(numbers: Callable[[Any], Any]) -> float:
-    """Of a launch that is not the last of its fusion."""
-    return 0.0
+class Within(NamedTuple):
+    """The argument that says where in its buffer something begins, of which all but the place of its slot is known."""
+
+    of: Callable[[Any], Any]
+    slot: int
+    itemsize: int  # [bytes] of what is counted
+    more: Any  # from the start of the slot on
+
+    def laid(self, starts: Sequence[int]) -> Any:
+        """As the kernel takes it, where slots start there."""
+        start = starts[self.slot] // self.itemsize
+        return Later(self.of, self.more, start) if varies(self.more) else self.of(start + self.more)
+
+
+@dataclass(frozen=True)
+class Ops:
+    """What a launch computes: each op with the specs of its inputs and of its result, and its attributes."""
+
+    rows: Sequence[tuple[Op, Sequence[Spec], Spec, Mapping[str, Any]]]
+
+    def __call__(self, numbers: Callable[[Any], Any]) -> float:
+        """The additions and products, by formula, for one shape."""
+        def known(value: Any) -> Any:
+            if isinstance(value, Spec):
+                return Spec(known(value.shape), value.dtype)
+            return tuple(map(known, value)) if isinstance(value, tuple) else numbers(value)
+
+        return sum((op.flops(list(map(known, inputs)), known(result), {k: known(v) for k, v in attrs.items()})
+                    for op, inputs, result, attrs in self.rows), 0.0)
+
+
+NOTHING = Ops(())
 
 
 @dataclass
@@ -34,6 +65,7 @@ class Launch:
 
     args   kinds and values: a "value" is a number, "kept" the bytes of memory of this launch alone, which whoever binds
            the plan makes; those of other kinds are addresses
+    work   gives the additions and products; of a fusion only its last launch has some
     """
 
     name: str
@@ -47,13 +79,13 @@ class Launch:
     writes: tuple[Address, ...] = ()
     nbytes: int = 0
     note: str = ""
-    work: Callable[[Callable[[Any], Any]], float] = no_work
+    work: Callable[[Callable[[Any], Any]], float] = NOTHING
     numbers: Callable[[Any], Any] = number
     model: Launch | None = None  # for many shapes, of which this one is for one
 
     @cached_property
     def flops(self) -> float:
-        """Of the fusion, by formula; only on the last of its launches."""
+        """Of the fusion; only on the last of its launches."""
         return self.work(self.numbers)
 
     @cached_property
@@ -66,13 +98,20 @@ class Launch:
         """Whether the shape has a say in it."""
         return bool(self.moving) or varies(*self.grid, self.nbytes)
 
+    def laid(self, starts: Sequence[int]) -> Launch:
+        """The launch where slots start there."""
+        args = [(kind, value.laid(starts) if isinstance(value, (Address, Within)) else value)
+                for kind, value in self.args]
+        reads, writes = (tuple([a.laid(starts) for a in places]) for places in (self.reads, self.writes))
+        return replace(self, args=args, reads=reads, writes=writes)
+
     def at(self, numbers: Numbers) -> Launch:
         """The launch for one shape."""
         if not self.varies:
             return self
         args = self.args.copy()
         for k, kind, later in self.moving:
-            args[k] = kind, later.of(numbers(later.size))
+            args[k] = kind, later.of(numbers(later.size) + later.more)
         return Launch(self.name, self.text, args, tuple(map(numbers, self.grid)), self.group, self.ops, self.host,
                       self.reads, self.writes, numbers(self.nbytes), self.note, self.work, numbers, self)
 
@@ -87,7 +126,7 @@ class Launch:
 class Plan(show.Shown):
     """Launches in order; the arena's size; per output its address and spec; sizes of the results; `copies` say which
     output goes over which leaf when all is done, and how many bytes; `choices` who serves each op that has kernels, by
-    the op and its result.
+    the op and its result. It names slots until it is `laid`: then nothing is left to know but the shape, if it varies.
     """
 
     launches: list[Launch]
@@ -98,9 +137,16 @@ class Plan(show.Shown):
     copies: list[tuple[int, int, int]] = field(default_factory=list)
     choices: list[tuple[str, Choice]] = field(default_factory=list)
 
+    def laid(self, layout: Layout) -> Plan:
+        """The plan where slots lie like this."""
+        return replace(self, launches=[launch.laid(layout.starts) for launch in self.launches], arena=layout.arena,
+                       outputs=[a.laid(layout.starts) for a in self.outputs])
+
     def arguments(self) -> list[Size]:
         """The sizes that kernels take."""
-        return list(dict.fromkeys(v.size for launch in self.launches for _, v in launch.args if isinstance(v, Later)))
+        values = [v for launch in self.launches for _, v in launch.args]
+        return list(dict.fromkeys([v.size for v in values if isinstance(v, Later)]
+                                  + [v.more for v in values if isinstance(v, Within) and varies(v.more)]))
 
     def measures(self) -> list[Any]:
         """What varies beside them: geometry, specs, bytes."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...core.size import number
 from ...core.varying import Varying
+from .memory_map import Slot, layout
 from .node import Graph
-from .pipeline import assembled, parts
+from .pipeline import parts, unlaid
 from .plan import Plan
 
 if TYPE_CHECKING:
@@ -22,20 +23,19 @@ GROWTH = 4  # what has to grow grows by this part at least, so that sizes that r
 
 
 class SizedPlan:
-    """The plan of a graph whose specs hold sizes of `varying`. Raises Unsettled where a kernel has to know one."""
+    """The plan of a graph whose specs hold sizes of `varying`: as it is `unlaid`, and what its slots hold."""
 
-    def __init__(self, graph: Graph, device: Device, into: Mapping[int, int], varying: Varying) -> None:
-        self.graph, self.varying = graph, varying
-        self.code, self.memory = parts(graph, device, into)
-        self._assemble()
-        self.held = [number(s.nbytes) for s in self.memory.slots]
-        self._arguments = self.template.arguments()
-        varying.expect([*self._arguments, *self.template.measures(), *(s.nbytes for s in self.memory.slots)])
+    def __init__(self, unlaid: Plan, slots: Sequence[Slot], varying: Varying) -> None:
+        self.unlaid, self.slots, self.varying = unlaid, slots, varying
+        self.held = [number(s.nbytes) for s in slots]
+        self._lay()
+        self._arguments = unlaid.arguments()
+        varying.expect([*self._arguments, *unlaid.measures(), *(s.nbytes for s in slots)])
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def _assemble(self) -> None:
-        self.template = assembled(self.graph, self.code, self.memory)
+    def _lay(self) -> None:
+        self.template = self.unlaid.laid(layout(self.slots, self.held))
 
     def serves(self, axes: tuple[int, ...]) -> bool:
         """Whether what was decided for the sizes of before is decided alike for these."""
@@ -55,11 +55,16 @@ class SizedPlan:
 
     def _at(self, axes: tuple[int, ...]) -> Plan:
         numbers = self.varying.at(axes)
-        sizes = [numbers(s.nbytes) for s in self.memory.slots]
+        sizes = [numbers(s.nbytes) for s in self.slots]
         if any(new > old for new, old in zip(sizes, self.held, strict=True)):
             self.held = [old if new <= old else max(new, old + old // GROWTH)
                          for new, old in zip(sizes, self.held, strict=True)]
-            self.memory.lay(self.held)
             self._plans.clear()
-            self._assemble()
+            self._lay()
         return self.template.at(numbers)
+
+
+def sized(graph: Graph, device: Device, into: Mapping[int, int], varying: Varying) -> SizedPlan:
+    """The plan for many shapes. Raises Unsettled where a kernel has to know one."""
+    code, memory = parts(graph, device, into)
+    return SizedPlan(unlaid(graph, code, memory), memory.slots, varying)

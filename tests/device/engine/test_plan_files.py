@@ -18,7 +18,8 @@ from clnet.core.state import Variable
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine import plan_files
 from clnet.engine.compile import graph
-from clnet.engine.plan_files import PlanFiles, Unkept, told
+from clnet.engine.plan_files import WAYS, PlanFiles, told
+from clnet.engine.plan_values import Unkept
 from clnet.engine.record import Recorded
 from clnet.kernels import tuning
 from clnet.ops.custom import custom_gradient
@@ -77,6 +78,77 @@ def test_another_process_reads_the_plan_and_computes_the_same(files: Any, monkey
     assert str(clnet.explain(first)) == str(clnet.explain(second))
 
 
+def sized(*looked: int) -> Recorded:
+    """A step for all batches: with a product, a fold, a state, joined parts of which the second's place varies; it
+    looks at whether there are so many.
+    """
+    w, b, v = Variable(W.copy()), tensor(B), Variable(np.zeros(40, np.float32))
+
+    def step(x: Tensor) -> tuple[Tensor, ...]:
+        y = F.tanh(x @ w.tensor + b)
+        v.assign(v.tensor + F.mean(y, 0))
+        joined = F.concat([F.cumsum(y, 0), y * 2], 0)
+        assert all(x.shape[0] >= n or x.shape[0] < n for n in looked)
+        return F.cumsum(joined, 0), F.softmax(F.transpose(y))
+
+    return Recorded(step, "step")
+
+
+def batches(*counts: int) -> list[Any]:
+    return [np.random.default_rng(n).standard_normal((n, 30)).astype(np.float32) for n in counts]
+
+
+def known(*counts: int, looked: tuple[int, ...] = ()) -> Recorded:
+    """The step after batches of these sizes, of which the first has its numbers compiled in."""
+    step = sized(*looked)
+    for x in batches(*counts):
+        step(x)
+    return step
+
+
+def test_a_plan_for_many_shapes_is_read_too(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And serves other sizes than the process had that wrote it, larger ones among them, which move the arena."""
+    first = known(30, 20, 31, 200, 17)
+    assert len(files.plan_files.store.entries()) == 2 and first.recorded == 2
+    for reader in ((30, 31, 20, 17), (30, 250, 18)):
+        files.plans.clear()
+        second, made = sized(), list[Any]()
+        with monkeypatch.context() as patch:
+            build = graph.build
+            patch.setattr(graph, "build", lambda *args, made=made, build=build: made.append(args) or build(*args))
+            found = [second(x) for x in batches(*reader)]
+        assert made == [] and second.recorded == 2
+        for x, results in zip(batches(*reader), found, strict=True):
+            y = np.tanh(x.astype(np.float64) @ W + B)
+            want = np.concatenate([y.cumsum(0), 2 * y]).cumsum(0)
+            assert np.abs(results[0].numpy() - want).max() <= 2e-6 * np.abs(want).max()
+            assert np.allclose(results[1].numpy().sum(1), 1, atol=1e-5)
+        one, other = (list(step.recordings.values())[1] for step in (first, second))
+        for n in (25, 40):  # of the classes 17..256
+            x = batches(n)[0]
+            first(x), second(x)
+            a, b = (r.plan((tensor(x).spec,)) for r in (one, other))
+            assert [(v.grid, v.nbytes, v.flops, v.ops, v.text) for v in a.launches] == \
+                   [(v.grid, v.nbytes, v.flops, v.ops, v.text) for v in b.launches]
+            assert a.specs == b.specs and a.blocks == b.blocks
+    assert [str(r) for r in first.recordings.values()] == [str(r) for r in second.recordings.values()]
+    assert clnet.explain(first).choices.keys() == clnet.explain(second).choices.keys()
+
+
+def test_each_decision_by_sizes_has_an_entry(files: Any) -> None:
+    """Of one structure, up to so many: the last one's place is taken by what comes then."""
+    for order in ((30, 20, 40), (30, 100, 80), (30, 20, 100, 40, 80)):
+        assert known(*order, looked=(64,)).recorded == len({x >= 64 for x in order[1:]}) + 1
+        files.plans.clear()
+    entries = files.plan_files.store.entries()
+    assert sorted("-" in path.stem for path in entries) == [False, False, True]  # one shape; both sides of 64
+    files.plan_files.store.clear()
+    for n in range(25, 250, 20):
+        known(30, n, looked=tuple(range(20, 256, 20)))
+        files.plans.clear()
+    assert len(files.plan_files.store.entries()) == 1 + WAYS
+
+
 def test_what_a_plan_is_made_of_is_in_its_name(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, structure = files.plan_files, ("add", (0, 1), 0.0)
     assert kept.key(("crop", tensor(X).size, (tensor(X).size,))) == kept.key(("crop", 600, (600,)))
@@ -113,8 +185,8 @@ def test_damaged_entries_are_absent(files: Any, monkeypatch: pytest.MonkeyPatch)
     (path,) = files.plan_files.store.entries()
     key = path.stem
     assert files.plan_files.read(key) is not None
-    plan, others = json.loads(zlib.decompress(files.plan_files.store.read(key)))
-    for wrong in ({}, [1, 2], [plan[:-1], others], [[plan[0], [], *plan[2:]], others]):  # the last: no texts
+    sizes, texts, plan, *more = json.loads(zlib.decompress(files.plan_files.store.read(key)))
+    for wrong in ({}, [1, 2], [sizes, texts, plan[:-1], *more], [sizes, [], plan, *more], [sizes, texts, plan]):
         files.plan_files.store.write(key, zlib.compress(json.dumps(wrong).encode()))
         assert files.plan_files.read(key) is None
     for data in (b"{}", bytes(9)):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clnet.engine.compile.fusion import Map
-from clnet.engine.compile.memory_map import SLOT, MemoryMap, Piece, Slot, _Taken
+from clnet.engine.compile.memory_map import SLOT, Layout, Piece, Slot, _Taken, layout
 
 Place = tuple[int, int, int, int]  # start, end, first, last
 
@@ -29,20 +28,14 @@ def test_a_slot_lies_at_the_lowest_offset_that_is_free_during_its_life() -> None
             taken.append((want, want + size, first, last))
 
 
-def laid(lives: list[tuple[int, int, int]], pieces: dict[int, tuple[Piece, ...]] | None = None) -> MemoryMap:
-    """The memory of temporary slots of these sizes [bytes] and lives."""
-    homes = [(Map(k, (1,)), "t") for k in range(len(lives))]
-    found = MemoryMap({}, slots=[Slot(home, *life, (pieces or {}).get(k, ()))
-                                 for k, (home, life) in enumerate(zip(homes, lives, strict=True))])
-    found.lay([size for size, _, _ in lives])
-    return found
-
-
-def held(found: MemoryMap) -> list[Place]:
-    """What lies where, when."""
-    rooms = [(found.scratch[s.what].number, room) for s in found.slots  # type: ignore[index]
-             for room in s.rooms(-(-s.nbytes // SLOT) * SLOT)]
-    return [(at + start, at + end, first, last) for at, (start, end, first, last) in rooms]
+def laid(lives: list[tuple[int, int, int]],
+         pieces: dict[int, tuple[Piece, ...]] | None = None) -> tuple[Layout, list[Place]]:
+    """Where temporary slots of these sizes [bytes] and lives lie, and what lies where, when."""
+    slots = [Slot(*life, (pieces or {}).get(k, ())) for k, life in enumerate(lives)]
+    found = layout(slots, [size for size, _, _ in lives])
+    held = [(at + start, at + end, first, last) for at, s in zip(found.starts, slots, strict=True)
+            for start, end, first, last in s.rooms(-(-s.nbytes // SLOT) * SLOT)]
+    return found, held
 
 
 def disjoint(places: list[Place]) -> bool:
@@ -54,18 +47,18 @@ def test_what_is_not_written_yet_of_a_concatenation_is_room_for_others() -> None
     """A gradient of 8 slots whose last 6 come at the end, beside values of 6 that live before."""
     lives = [(8 * SLOT, 0, 9), (6 * SLOT, 1, 3), (6 * SLOT, 4, 7)]
     pieces = (Piece(0, 2 * SLOT, 0), Piece(2 * SLOT, 6 * SLOT, 8))
-    whole, parted = laid(lives), laid(lives, {0: pieces})
+    (whole, _), (parted, held) = laid(lives), laid(lives, {0: pieces})
     assert (whole.arena, parted.arena, parted.least) == (14 * SLOT, 8 * SLOT, 8 * SLOT)
-    assert disjoint(held(parted))
+    assert disjoint(held)
 
 
 def test_pieces_share_no_bytes_of_a_multiple_with_others() -> None:
     """Pieces end anywhere; what lies beside them begins at multiples of SLOT."""
     pieces = (Piece(0, 700, 5), Piece(700, 800, 0))
-    found = laid([(1500, 0, 9), (512, 0, 4), (512, 0, 9)], {0: pieces})
-    *own, one, other = held(found)
+    _, held = laid([(1500, 0, 9), (512, 0, 4), (512, 0, 9)], {0: pieces})
+    *own, one, other = held
     assert all(disjoint([mine, one, other]) for mine in own)
-    assert all(start % SLOT == 0 for start, *_ in held(found))
+    assert all(start % SLOT == 0 for start, *_ in held)
 
 
 def test_another_order_is_tried_where_big_ones_first_wastes_much() -> None:
@@ -75,9 +68,9 @@ def test_another_order_is_tried_where_big_ones_first_wastes_much() -> None:
     for _ in range(30):
         lives = [(int(n) * SLOT, int(a), int(a + b)) for n, a, b in
                  zip(rng.integers(1, 40, 24), rng.integers(0, 20, 24), rng.integers(0, 9, 24), strict=True)]
-        found = laid(lives)
-        assert disjoint(held(found)) and found.arena >= found.least
-        assert found.arena == max(end for _, end, _, _ in held(found))
+        found, held = laid(lives)
+        assert disjoint(held) and found.arena >= found.least
+        assert found.arena == max(end for _, end, _, _ in held)
         taken, first = _Taken(len(lives)), 0
         for size, start, last in sorted(lives, key=lambda s: (-s[0], s[1])):
             first = max(first, taken.place([(0, size, start, last)]) + size)

@@ -20,9 +20,10 @@ from clnet.core.precision import autocast
 from clnet.core.spec import Spec
 from clnet.core.varying import Numbers, Varying
 from clnet.engine.compile import graph
-from clnet.engine.compile.pipeline import parts
+from clnet.engine.compile.pipeline import parts, unlaid
 from clnet.engine.compile.sized import SizedPlan
 from clnet.engine.compile.source import Source
+from clnet.engine.compile.sources import Code
 from clnet.engine.replay import Trace
 from clnet.engine.shapes import Axes
 from clnet.layers.base import no_tape
@@ -75,13 +76,14 @@ def batch(step: Step, places: dict[tuple[int, int], int], numbers: Sequence[int]
 
 
 def sized(step: Step, places: dict[tuple[int, int], int], first: Sequence[int], device: Any, arithmetic: str,
-          near: Sequence[int] = ()) -> SizedPlan:
-    """The plan made at one shape; `near`: the sizes to choose by in place of those of the class."""
+          near: Sequence[int] = ()) -> tuple[list[Code], SizedPlan]:
+    """The plan made at one shape, and its code; `near`: the sizes to choose by in place of those of the class."""
     there = {(k, a): n for (k, a), n in places.items() if a < len(step[1][k].shape)}
     specs, varying = batch(step, there, first), Varying(tuple(first))
     varying.typical = varying.at(near) if near else varying.typical
     found, into = traced(step, Axes(there, specs).sized(specs, varying), device, arithmetic)
-    return SizedPlan(found, device, into, varying)
+    code, memory = parts(found, device, into)
+    return code, SizedPlan(unlaid(found, code, memory), memory.slots, varying)
 
 
 @pytest.mark.parametrize(("name", "places", "first", "others"), [
@@ -94,7 +96,7 @@ def test_the_networks_of_the_bench_serve_a_class_of_sizes(name: str, places: dic
                                                           profile: str) -> None:
     """Nothing has to be known (Unsettled is raised), and no number of the class is decided on."""
     step = bench(name)
-    plan = sized(step, {k: v for k, v in places.items() if name != "lstm" or k != (1, 1)}, first,
+    _, plan = sized(step, {k: v for k, v in places.items() if name != "lstm" or k != (1, 1)}, first,
                  played.device(profile), "fp32")
     count = len(plan.template.launches)
     for axes in others:
@@ -134,13 +136,13 @@ def test_a_shape_gets_what_a_plan_of_its_own_launches(step: Callable[[], Step], 
                                                       shape: tuple[int, ...], profile: str, arithmetic: str) -> None:
     """Made at another shape, with the choices of this one: the same kernels, macros, grids and temporary memory."""
     device, found = played.device(profile), step()
-    plan = sized(found, places, tuple(n - 3 for n in shape), device, arithmetic, near=shape)
+    written, plan = sized(found, places, tuple(n - 3 for n in shape), device, arithmetic, near=shape)
     assert plan.serves(shape)
     numbers = plan.varying.at(shape)
     there = {(k, a): n for (k, a), n in places.items() if a < len(found[1][k].shape)}
     built, into = traced(found, batch(found, there, shape), device, arithmetic)
     wanted = [s for code in parts(built, device, into)[0] for s in code.sources]
-    given = [s for code in plan.code for s in code.sources]
+    given = [s for code in written for s in code.sources]
     assert [s.name for s in given] == [s.name for s in wanted]
     pairs = [(s, w) for s, w in zip(given, wanted, strict=True) if OWN.match(s.name)]
     for s, w in pairs:

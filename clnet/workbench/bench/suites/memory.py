@@ -80,7 +80,7 @@ def optimum(task: Task, engine: Engine) -> int:
         graph = build([*trace.outputs, *trace.updates], lambda t: t.op is None, engine.device,
                       [*trace.inputs, *trace.before])
         _, memory = parts(graph, engine.device, {outputs + k: inputs + k for k in range(len(trace.updates))})
-        return sum(t.spec.nbytes for t in graph.leaves) + sum(memory.blocks.values()) + memory.least
+        return sum(t.spec.nbytes for t in graph.leaves) + sum(memory.blocks.values()) + memory.layout.least
 
 
 def forecast(task: Task, engine: Engine) -> int:
