@@ -25,9 +25,8 @@
 // DOT: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
 //   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
 //
-// TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand copied to `turned` with k along lines of PITCH elements, for
-//   PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k (contiguous along i), or that all fall
-//   into one set of the first-level cache (contiguous along k, 2^n elements long).
+// TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand, contiguous along i, copied to `turned` with k along lines of
+//   PITCH elements, for PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k.
 
 #define PANEL 1
 #define DOT 2
@@ -374,13 +373,6 @@ __kernel GROUP_ATTR void matmul_turn(PARAMS) {
     const size_t i1 = min(i0 + (TURN_I), (size_t)(ROWS)), k1 = min(k0 + (TURN_K), (size_t)(K));
     __global const T* restrict from = ROW_OPERAND;
     __global T* restrict to = (__global T*)turned + batch * ROWS * PITCH;
-#if ROW_K == 1
-    for (size_t i = i0; i < i1; i++) {
-        size_t k = k0;
-        for (; k + VW <= k1; k += VW) VSTORE(VLOAD(from + i * ROW_I + k), to + i * PITCH + k);
-        for (; k < k1; k++) to[i * PITCH + k] = from[i * ROW_I + k];
-    }
-#else
     for (size_t i = i0; i < i1; i += VW)
         for (size_t k = k0; k < k1; k += VW)
             if (i + VW <= i1 && k + VW <= k1) {
@@ -394,7 +386,6 @@ __kernel GROUP_ATTR void matmul_turn(PARAMS) {
             } else
                 for (size_t r = i; r < min(i + VW, i1); r++)
                     for (size_t l = k; l < min(k + VW, k1); l++) to[r * PITCH + l] = from[l * ROW_K + r];
-#endif
 }
 
 #endif

@@ -30,14 +30,16 @@ SPACE: dict[str, Sequence[Any]] = {
     "tile": ((), (4, 4), (6, 4), (8, 2), (8, 3), (10, 2), (12, 2), (14, 2), (14, 1), (6, 2), (4, 3), (5, 2),
              (4, 2)),
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
-    "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 768 << 10), "tile_rows": (96, 256, 512),
+    "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
     "scratch": (256 << 10, 512 << 10, 1280 << 10)}
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
+HELD = WAYS - 2  # of them that stay while columns pass
+MISSED = 1.15  # times as long take tiles of more rows than that which share a set: they are packed, or fetched again
+AS_THEY_LIE = 0.05  # of what packing rows costs: reading such as do not lie along k by one panel alone
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.
 FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES", "IC"}, FREE | {"IC", "JC"}
-COPY_I = 32  # lines of a work-item of TURN that copies
 
 
 @variant("matmul", cl="matmul.cl", serves="CPUs, up to 16 rows or columns of operands that are both contiguous along k",
@@ -101,12 +103,11 @@ def _stages(p: Product, device: Device, lanes: int, plan: Plan) -> list[Stage]:
 
 
 def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage], dict[str, int]]:
-    rows, operand, stride = (p.n, p.w, p.w_strides[0]) if defines["SWAP"] else (p.m, p.x, p.x_strides[1])
+    rows, operand = (p.n, p.w) if defines["SWAP"] else (p.m, p.x)
     defines["COPIES"] = held = copies(operand, p.batch)
     scratch = {"turned": held * rows * defines["PITCH"] * p.size}
-    i, k = (COPY_I, p.k) if stride == 1 else (TURN_I, TURN_K)
-    own = {**defines, "VARIANT": "TURN", "TURN_I": i, "TURN_K": k}
-    grid = ceil(rows / i), ceil(p.k / k), held
+    own = {**defines, "VARIANT": "TURN", "TURN_I": TURN_I, "TURN_K": TURN_K}
+    grid = ceil(rows / TURN_I), ceil(p.k / TURN_K), held
     return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False,
                   free=FREE_PANEL)], scratch
 
@@ -119,15 +120,14 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     """
     t = dict(table)
     cost, swap, mr, nv = min(
-        (_cost(t, r, c, k, rk == 1 or _pitch(t, r, c, k, ri, rk, lanes, size) > 0, cj, ck, mr, nv, lanes, size)
-         + swap * m * n / lanes * t["swapped"], swap, mr, nv)
-        for swap, (r, ri, rk, c, cj, ck) in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
+        (_cost(t, *operands, k, mr, nv, lanes, size) + swap * m * n / lanes * t["swapped"], swap, mr, nv)
+        for swap, operands in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
         if t["swap"] in (-1, swap)
         for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    pitch = 0 if widened[swap] else _pitch(t, rows, cols, k, row_i, row_k, lanes, size)
+    pitch = 0 if widened[swap] else _pitch(t, cols, k, row_i, row_k, lanes, size)
     if pitch:
         row_i, row_k = pitch, 1
     strided = row_k != 1 and k > t["strided"]
@@ -146,7 +146,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
                                  min(row_tiles, rows_most), items, cores, batch, cost, t["item"],
                                  pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr)
     ic, jc = per_rows * mr, per_panel * width
-    rows_packed = (per_panel > 1 and (strided or _collide(rows, row_i, row_k, size))
+    rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
     at_once = max(1, min(per_rows, t["rows"] // (mr * depth * size))) if row_k != 1 else 1
     defines = dict(VARIANT="PANEL", MR=mr, NV=nv, IC=ic, JC=jc, KC=depth, SWAP=swap, COLS_PACKED=int(packed),
@@ -157,16 +157,15 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
 
 
 def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
-    """Whether the lines of a tile's rows fall into one set of the L1."""
-    return row_k == 1 and row_i * size % SETS == 0 and rows > 1
+    """Whether so many rows are lines of one set of the L1 that does not hold them."""
+    return row_k == 1 and row_i * size % SETS == 0 and rows > HELD
 
 
-def _pitch(t: Costs, rows: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
-    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k or
-    collide; 0: no copy.
+def _pitch(t: Costs, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
+    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k; 0: no
+    copy.
     """
-    across = row_i == 1 and row_k != 1 and k > t["strided"]
-    if not (across or _collide(rows, row_i, row_k, size)) or not 0 < t["turn"] <= cols:
+    if not (row_i == 1 and row_k != 1 and k > t["strided"]) or not 0 < t["turn"] <= cols:
         return 0
     pitch = up(k, lanes)
     return pitch + lanes * (pitch * size % SETS == 0)
@@ -180,20 +179,24 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
     return [(mr, nv) for nv in (1, 2, 3, 4, 6, 8) for mr in range(1, 17) if mr * nv + nv + 1 <= registers]
 
 
-def _cost(t: Costs, rows: int, cols: int, k: int, along_k: bool, col_j: int, col_k: int, mr: int, nv: int, lanes: int,
-          size: int) -> float:
+def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
+          lanes: int, size: int) -> float:
     """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2, `broadcast` for rows,
     a quarter more where they do not lie along k; then packing.
     """
+    turned = _pitch(t, cols, k, row_i, row_k, lanes, size) > 0
 
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
-    vectors, apart = ceil(cols / lanes), t["broadcast"] * (1 if along_k else 1.25)
+    vectors, apart = ceil(cols / lanes), t["broadcast"] * (1 if row_k == 1 or turned else 1.25)
     products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
-    return products * k + vectors * k * pack + rows * vectors * 2
+    missed = MISSED if _collide(min(rows, mr), row_i, row_k, size) else 1
+    line = t["line"] * (AS_THEY_LIE if cols <= nv * lanes and not turned else 1)
+    strided = row_k != 1 and k > t["strided"]  # copied, once at least
+    return missed * products * k + vectors * k * pack + rows * (vectors * 2 + strided * k * line)
 
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:

@@ -4,6 +4,7 @@ few rows, batched; on GPUs, and on CPUs that play GPU.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -261,18 +262,24 @@ def test_operands_across_k_are_copied_along_it(engine, sizes, swap):
 
 
 @pytest.mark.parametrize("swap", [0, 1])
-@pytest.mark.parametrize("sizes", [(17, 16, 1024), (65, 33, 1000), (130, 70, 1024)], ids=str)
-def test_rows_that_collide_in_the_cache_are_copied(engine, sizes, swap):
-    """Rows of x and of wᵀ that begin 4096 bytes apart, whole or cut, also where they do not begin on a vector."""
+@pytest.mark.parametrize("sizes", [(17, 24, 1024), (65, 33, 1000), (130, 70, 1024)], ids=str)
+def test_rows_that_collide_in_the_cache(engine, sizes, swap):
+    """Rows of x and of wᵀ that begin 4096 bytes apart, whole or cut, also where they begin on no vector:
+    a tile of six reads them as they lie, one of more packs them, and is not chosen.
+    """
     if engine.device.kind != "cpu" or not engine.compiles:
         pytest.skip("the kernel of CPUs")
     m, n, k = sizes
     rng = np.random.default_rng(0)
     x, w = (clnet.tensor(rng.standard_normal((rows, 1024)).astype(np.float32))[:, 1024 - k :] for rows in (m, n))
-    with tune.overriding(("matmul", ""), {"turn": 1, "dot": 0, "swap": swap}):
-        y = x @ w.mT
-        assert sum("#define VARIANT TURN\n" in s for s in explain(y).sources) == 1
-        assert error(y, x.numpy().astype(np.float64) @ w.numpy().T) < tolerance("fp32", k)
+    for tile, packed in (((), {"0"}), ((6, 1), {"0"}), ((8, 1), {"0", "1"})):
+        with tune.overriding(("matmul", ""), {"turn": 1, "dot": 0, "swap": swap, "tile": tile}):
+            y = x @ w.mT
+            (text,) = explain(y).sources
+            found = dict(re.findall(r"^#define (MR|NV|JC|VW|ROWS_PACKED) (\d+)$", text, re.MULTILINE))
+            several = int(found["JC"]) > int(found["NV"]) * int(found.get("VW", 1))
+            assert found["ROWS_PACKED"] == str(int(int(found["MR"]) > 6 and several)) and found["ROWS_PACKED"] in packed
+            assert error(y, x.numpy().astype(np.float64) @ w.numpy().T) < tolerance("fp32", k)
 
 
 @pytest.mark.parametrize("local_memory", [16384, 32768])

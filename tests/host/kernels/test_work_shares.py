@@ -59,9 +59,9 @@ def free(m: Any, n: Any, k: Any, cores: int) -> dict[str, Any]:
     return stage.defines | {"grid": stage.grid}
 
 
-def gradient(k: Any, profile: str) -> dict[str, Any]:
-    """The last stage of x' g, x (k, 512) and g (k, 64)."""
-    found = product([Operand(Spec((512, k), "float32"), (1, 512)), Operand(Spec((k, 64), "float32"), (64, 1))])
+def gradient(k: Any, profile: str, m: int, n: int) -> dict[str, Any]:
+    """The last stage of x' g, x (k, m) and g (k, n)."""
+    found = product([Operand(Spec((m, k), "float32"), (1, m)), Operand(Spec((k, n), "float32"), (n, 1))])
     offer = panel.ask(found, device(profile))
     assert isinstance(offer, Offer)
     return offer.build()[-1].defines
@@ -81,11 +81,11 @@ def test_every_core_has_a_piece_of_few_rows(cores: int, n: int) -> None:
         assert pieces[0] * pieces[1] > min(cores, batch * 50 // found["MR"]) / 2
 
 
-@pytest.mark.parametrize("profile", ["avx512", "avx2"])
-def test_where_only_the_inner_size_varies_the_columns_may_be_m(profile: str) -> None:
-    """The gradient of a recurrent layer's weights: 512 rows that lie along k, and 64 columns."""
+@pytest.mark.parametrize(("profile", "m", "n"), [("avx512", 64, 512), ("avx2", 512, 64)])
+def test_where_only_the_inner_size_varies_the_columns_may_be_m(profile: str, m: int, n: int) -> None:
+    """The gradient of a recurrent layer's weights."""
     varying = Varying((32,))
-    alone, among = (gradient(k, profile) for k in (12800, varying.axes[0] * 50))
+    alone, among = (gradient(k, profile, m, n) for k in (12800, varying.axes[0] * 50))
     assert alone["SWAP"] == among["SWAP"] == 1
     assert ("PITCH" in alone) == ("PITCH" in among) == (profile == "avx2")
 
