@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -172,6 +173,11 @@ class Plan(show.Shown):
         notes = [f"launch {k}: {launch.note}" for k, launch in enumerate(self.launches) if launch.note]
         return show.Table(("", "kernel", "computes", "grid", "group", "writes"), rows, title=title, notes=notes,
                           align="rlllll", limit=200)
+
+
+def by_fusion(launches: Sequence[Launch]) -> list[list[Launch]]:
+    """The launches of each fusion, the stages of one op: they say all what it writes."""
+    return [list(some) for _, some in itertools.groupby(launches, lambda launch: launch.writes)]
 
 
 def _numbers(shape: tuple[int, ...]) -> str:

@@ -6,12 +6,12 @@ import functools
 import gc
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...engine import on
+from ...engine.compile.plan import by_fusion
 from ...engine.device.roof import Peak
 from ...engine.record import Recorded
 from ...engine.reference import NumpyEngine
@@ -125,24 +125,21 @@ class Step:
         """[bytes] that the kernels of a step read and write; the stages of one op count once together, without what
         they hand each other.
         """
-        return int(sum({id(s.writes): s.nbytes for s in self.plan.launches}.values()))
+        return int(sum(stages[0].nbytes for stages in by_fusion(self.plan.launches)))
 
     @property
     def winograd(self) -> dict[str, Any]:
         """What rates count that no kernel makes,
         and what share of the convolutions' products is made: {} where all are.
         """
-        names, flops = defaultdict[int, list[str]](list), defaultdict[int, float](float)
-        for s in self.plan.launches:
-            if CONVOLUTIONS & set(s.ops):
-                names[id(s.writes)].append(s.name)
-                flops[id(s.writes)] += s.flops
-        made = {k: min([share for word, share in WINOGRAD.items() if any(n.startswith(word) for n in names[k])],
-                       default=1.0) for k in names}
-        few = sum(share < 1 for share in made.values())
+        found = [stages for stages in by_fusion(self.plan.launches) if CONVOLUTIONS & set(stages[0].ops)]
+        flops = [sum(s.flops for s in stages) for stages in found]
+        made = [min([share for word, share in WINOGRAD.items() if any(s.name.startswith(word) for s in stages)],
+                    default=1.0) for stages in found]
+        few = sum(share < 1 for share in made)
         if not few:
             return {}
-        share = sum(made[k] * flops[k] for k in made) / max(sum(flops.values()), 1.0)
+        share = sum(m * f for m, f in zip(made, flops, strict=True)) / max(sum(flops), 1.0)
         return {"counted": f"as direct: Winograd's kernels make {few} of {len(made)} convolutions",
                 "made": round(share, 3)}
 

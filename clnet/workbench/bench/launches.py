@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...engine import on
+from ...engine.compile.plan import by_fusion
 from ...engine.device import roof as peak
 from ...engine.device.roof import Peak
 from ...engine.profiling import profile
@@ -151,12 +152,8 @@ def _replayed(step: Step, engine: Engine) -> float:
 
 def _parts(steps: Sequence[Any], times: Sequence[float], peak: Peak | None) -> list[Part]:
     """Stages that write the same result are one launch of an op; equal ones are added up."""
-    launches: list[list[int]] = []
-    for k, s in enumerate(steps):
-        if launches and steps[launches[-1][0]].writes is s.writes:
-            launches[-1].append(k)
-        else:
-            launches.append([k])
+    numbers = iter(range(len(steps)))
+    launches = [[next(numbers) for _ in stages] for stages in by_fusion(steps)]
     alike: dict[Any, list[list[int]]] = {}
     for stages in launches:
         alike.setdefault(tuple((steps[k].name, steps[k].text, steps[k].grid) for k in stages), []).append(stages)
