@@ -176,7 +176,7 @@ class Plan(show.Shown):
 
 
 def by_fusion(launches: Sequence[Launch]) -> list[list[Launch]]:
-    """The launches of each fusion, the stages of one op: they say all what it writes."""
+    """The launches of each fusion: stages of one op, which all say what it writes."""
     return [list(some) for _, some in itertools.groupby(launches, lambda launch: launch.writes)]
 
 

@@ -35,8 +35,6 @@ SPACE: dict[str, Sequence[Any]] = {
     "scratch": (256 << 10, 512 << 10, 1280 << 10)}
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
-MISSED = 1.15  # times as long take tiles of more rows than that which share a set: they are packed, or fetched again
-AS_THEY_LIE = 0.05  # of what packing rows costs: reading such as do not lie along k by one panel alone
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.
 FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES", "IC"}, FREE | {"IC", "JC"}
@@ -182,7 +180,8 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
 def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
           lanes: int, size: int) -> float:
     """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2, `broadcast` for rows,
-    a quarter more where they do not lie along k; then packing.
+    a quarter more where they do not lie along k, `missed` times all of it where they are more than a set of the L1
+    holds; then packing.
     """
     turned = _pitch(t, cols, k, row_i, row_k, lanes, size) > 0
 
@@ -193,8 +192,8 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
     products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
-    missed = MISSED if _collide(min(rows, mr), row_i, row_k, size) else 1
-    line = t["line"] * (AS_THEY_LIE if cols <= nv * lanes and not turned else 1)
+    missed = t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1
+    line = t["line"] * (t["alone"] if cols <= nv * lanes and not turned else 1)
     strided = row_k != 1 and k > t["strided"]  # copied, once at least
     return missed * products * k + vectors * k * pack + rows * (vectors * 2 + strided * k * line)
 

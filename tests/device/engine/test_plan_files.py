@@ -18,6 +18,7 @@ from clnet.core.state import Variable
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine import plan_files
 from clnet.engine.compile import graph
+from clnet.engine.explain import explain_replay
 from clnet.engine.plan_files import WAYS, PlanFiles, told
 from clnet.engine.plan_values import Unkept
 from clnet.engine.record import Recorded
@@ -133,6 +134,9 @@ def test_a_plan_for_many_shapes_is_read_too(files: Any, monkeypatch: pytest.Monk
             assert a.specs == b.specs and a.blocks == b.blocks
     assert [str(r) for r in first.recordings.values()] == [str(r) for r in second.recordings.values()]
     assert clnet.explain(first).choices.keys() == clnet.explain(second).choices.keys()
+    one, other = (explain_replay(step, list(step.replays.values())[-1].replay) for step in (first, second))
+    assert one.sources == other.sources and one.launches == other.launches
+    assert [(v.name, v.first, v.last) for v in one.lives] == [(v.name, v.first, v.last) for v in other.lives]
 
 
 def test_each_decision_by_sizes_has_an_entry(files: Any) -> None:
