@@ -40,10 +40,11 @@ class Varying:
         self._atom_numbers: dict[Any, int] = {}
         self._read: dict[int, None] = {}  # numbers of the sizes that every shape asks for
         self._all: Straight | None = None  # what computes them
+        self._latest: Numbers | None = None  # whoever asks whether a shape is served asks for its numbers next
         self.axes: list[Any] = [self.made("axis", k, None, v, LEAST) for k, v in enumerate(values)]
-        ends = [_end(n) for n in self.axes]
-        self.typical, self.bounded = Numbers(self, ends, {}), BEYOND not in ends
-        self.now, self.ranges = tuple(values), [RANGES[end] for end in ends]
+        self._ends = [_end(n) for n in self.axes]
+        self.typical, self.bounded = Numbers(self, self._ends, {}), BEYOND not in self._ends
+        self.now, self.ranges = tuple(values), [RANGES[end] for end in self._ends]
 
     def _atom(self, kind: str, a: Any, b: Any, value: Number, low: float) -> int:
         key = kind, _key(a), _key(b)
@@ -110,19 +111,23 @@ class Varying:
         """Every shape will ask for these, and for what was noted: they are computed at once then, not one by one."""
         self._read |= dict.fromkeys(s.number for s in sizes if isinstance(s, Size))
         self._read |= dict.fromkeys(n for _, n in self.conditions)
-        self._all = Straight([self.sizes[n].terms for n in self._read], self.atoms)
+        self._all, self._latest = Straight([self.sizes[n].terms for n in self._read], self.atoms), None
 
     def at(self, axes: Sequence[int]) -> Numbers:
         """What gives the numbers of sizes for these values of the axes."""
+        latest = self._latest
+        if latest is not None and latest.axes == tuple(axes):
+            return latest
         try:
             known = {} if self._all is None else dict(zip(self._read, self._all(axes), strict=True))
         except ZeroDivisionError:  # in a size that only shapes ask for of which other things hold
             known = {}
-        return Numbers(self, axes, known)
+        self._latest = latest = Numbers(self, axes, known)
+        return latest
 
     def serving(self, axes: Sequence[int]) -> Numbers | None:
         """The same, where all that was noted comes out the same; else None."""
-        if min(axes) < LEAST:
+        if min(axes) < LEAST or [_end(n) for n in axes] != self._ends:  # most that are refused, at once
             return None
         numbers = self.at(axes)
         noted = self.conditions.items()
@@ -138,6 +143,7 @@ class Numbers:
     """Sizes -> their numbers for one shape; everything else as it is."""
 
     def __init__(self, varying: Varying, axes: Sequence[int], known: dict[int, Number]) -> None:
+        self.axes = tuple(axes)
         self._atoms: dict[int, Number] = dict(enumerate(axes))
         self._kinds = varying.atoms
         self._sizes = known

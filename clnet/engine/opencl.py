@@ -4,12 +4,11 @@ nothing leaves silently.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..core.tensor import Tensor, no_value
 from ..core.varying import Varying
 from ..errors import ShapeError
 from . import host_or_device as placement
+from .bound import BoundPlan
 from .compile import graph as graphs
 from .compile.memory_map import Address
 from .compile.pipeline import check_dtype, compiled
@@ -28,7 +28,6 @@ from .compile.sized import SizedPlan, sized
 from .device.commands import Listener, Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
-from .device.kernel import give, kernel_of
 from .device.memory import Block, Pool
 from .device.programs import ProgramCache
 from .plan_files import PlanFiles
@@ -53,86 +52,6 @@ class DeviceArray:
         """`count` elements from `start` on, as a vector: a transfer of just these."""
         dtype = np_dtype(self.spec.dtype)
         return self.engine.queue.download(self.block.buffer, np.empty(count, dtype), start * dtype.itemsize)
-
-
-class BoundPlan:
-    """A plan's kernels for one thread: a cl.Kernel must not be shared
-    (clSetKernelArg is the one call that is not safe).
-    """
-
-    def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
-        self.plan = plan
-        self.kernels: list[Any] = []
-        self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
-        self.kept: list[Block] = []  # memory that runs of a launch hand on
-        tell, kernels = _watched.tell, dict[str, list[str]]()
-        for launch in plan.launches:
-            if launch.host is None:
-                kernels.setdefault(launch.text, []).append(launch.name)
-        if engine.programs.prepare(kernels, engine.options, tell):
-            tell = None  # it has told already
-        done: dict[str, Any] = {}  # programs by their texts, which are long: layers repeat
-        for launch in plan.launches:
-            if launch.host is not None:
-                self.kernels.append(None)
-                continue
-            if launch.text not in done:
-                if tell:
-                    tell(len(done), len(kernels))
-                done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
-            with translated(f"kernel {launch.name}"):
-                made = kernel_of(done[launch.text], launch.name)
-                for k, (kind, value) in enumerate(launch.args):
-                    if kind == "value":
-                        give(made, k, value)
-                    elif kind == "kept":
-                        self.kept.append(engine.zeros(value))
-                        made.set_arg(k, self.kept[-1].buffer)
-                    else:
-                        self.addresses.append((made, k, value))
-            self.kernels.append(made)
-
-    def turn(self, plan: Plan) -> bool:
-        """The same kernels with the arguments of another plan of one structure;
-        whether addresses differ, so that buffers have to be set again.
-        """
-        moved = False
-        for kernel, old, new in zip(self.kernels, self.plan.launches, plan.launches, strict=True):
-            for k in new.differing(old) if kernel is not None else ():
-                (kind, before), (_, value) = old.args[k], new.args[k]
-                if before != value and kind == "value":
-                    give(kernel, k, value)
-                moved = moved or (before != value and kind != "value")
-        if moved:
-            self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, plan.launches, strict=True)
-                              if kernel is not None
-                              for k, (kind, value) in enumerate(launch.args) if kind not in ("value", "kept")]
-        self.plan = plan
-        return moved
-
-    def set_args(self, buffers: Any) -> None:
-        """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""
-        for kernel, k, address in self.addresses:
-            kernel.set_arg(k, buffers(address))
-
-
-class _Watched(threading.local):
-    tell: Callable[[int, int], None] | None = None
-
-
-_watched = _Watched()
-
-
-@contextlib.contextmanager
-def watching(tell: Callable[[int, int], None]) -> Iterator[None]:
-    """Within the block this thread calls tell(done, total) before each program that a plan is bound to:
-    it may have to be compiled.
-    """
-    before, _watched.tell = _watched.tell, tell
-    try:
-        yield
-    finally:
-        _watched.tell = before
 
 
 def _mentions(key: object, word: str) -> bool:
@@ -355,13 +274,13 @@ class OpenCLEngine:
         queue, enqueue = self.queue, cl.enqueue_nd_range_kernel
         commands, told = queue.commands, queue.told
         with translated(self.device.key):
-            for launch, kernel in zip(bound.plan.launches, bound.kernels, strict=True):
+            for k, (kernel, grid, group) in enumerate(zip(bound.kernels, bound.grids, bound.groups, strict=True)):
                 if kernel is None:
-                    self._on_host(launch, buffer)
+                    self._on_host(bound.plan.launches[k], buffer)
                 else:
-                    event = enqueue(commands, kernel, launch.grid, launch.group)
+                    event = enqueue(commands, kernel, grid, group)
                 if told is not None:
-                    self._tell(told, launch, event if kernel is not None else None)
+                    self._tell(told, bound.plan.launches[k], event if kernel is not None else None)
             commands.flush()
         self.launches += len(bound.kernels)
 

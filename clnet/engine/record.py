@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .protocol import Engine
 
 
-SHAPES = 256  # of which a function keeps what runs them, for each thread
+SHAPES = 512  # of which a function keeps what runs them, for each thread
 SPARE = 8  # threads that ended, whose kernels and buffers wait for others
 RECORDINGS = 32  # that a function keeps: one for each class of sizes, or for each shape where sizes have to be known
 COINCIDENCES = 4  # shapes of a function whose sizes happen to equal others; with more it is no chance

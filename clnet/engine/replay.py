@@ -17,6 +17,7 @@ from ..core.tensor import Tensor, as_tensor, placeholder, realize, record
 from ..core.varying import Varying
 from ..errors import DataError, ShapeError
 from .arena import Arena
+from .bound import BoundPlan
 from .compile import graph as graphs
 from .compile.memory_map import Address, MemoryMap
 from .compile.node import Graph
@@ -26,7 +27,7 @@ from .compile.sized import SizedPlan
 from .compile.sources import Code
 from .device.memory import Block
 from .device.pinned_inputs import Feed
-from .opencl import BoundPlan, DeviceArray, OpenCLEngine
+from .opencl import DeviceArray, OpenCLEngine
 from .shapes import Axes
 
 # Held while a function runs to be recorded: a model is in another mode then, and variables stand for what is not

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.spec import Spec
 from ..core.varying import alike
 from ..engine import current
-from ..engine.opencl import watching
+from ..engine.bound import watching
 from ..engine.record import spec_of
 from ..errors import NonFiniteError
 from ..layers.kept import Keeping

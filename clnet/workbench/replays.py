@@ -72,7 +72,7 @@ class Replayed:
     works: Sequence[Work] = ()
 
     @property
-    def launches(self) -> list[Launch]:
+    def launches(self) -> Sequence[Launch]:
         return self.stages.plan.launches
 
     @cached_property

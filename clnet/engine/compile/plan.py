@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from ... import show
 from ...core.op import Op
@@ -24,6 +24,10 @@ class Later(NamedTuple):
     of: Callable[[Any], Any]
     size: Size
     more: int = 0
+
+    def at(self, numbers: Numbers) -> Any:
+        """As the kernel takes it, for one shape."""
+        return self.of(numbers(self.size) + self.more)
 
 
 class Within(NamedTuple):
@@ -82,22 +86,16 @@ class Launch:
     note: str = ""
     work: Callable[[Callable[[Any], Any]], float] = NOTHING
     numbers: Callable[[Any], Any] = number
-    model: Launch | None = None  # for many shapes, of which this one is for one
 
     @cached_property
     def flops(self) -> float:
         """Of the fusion; only on the last of its launches."""
         return self.work(self.numbers)
 
-    @cached_property
-    def moving(self) -> list[tuple[int, str, Later]]:
-        """The arguments in which the shape has a say, by their places."""
-        return [(k, kind, v) for k, (kind, v) in enumerate(self.args) if isinstance(v, Later)]
-
-    @cached_property
+    @property
     def varies(self) -> bool:
         """Whether the shape has a say in it."""
-        return bool(self.moving) or varies(*self.grid, self.nbytes)
+        return any(isinstance(v, Later) for _, v in self.args) or varies(*self.grid, self.nbytes)
 
     def laid(self, starts: Sequence[int]) -> Launch:
         """The launch where slots start there."""
@@ -110,17 +108,59 @@ class Launch:
         """The launch for one shape."""
         if not self.varies:
             return self
-        args = self.args.copy()
-        for k, kind, later in self.moving:
-            args[k] = kind, later.of(numbers(later.size) + later.more)
-        return Launch(self.name, self.text, args, tuple(map(numbers, self.grid)), self.group, self.ops, self.host,
-                      self.reads, self.writes, numbers(self.nbytes), self.note, self.work, numbers, self)
+        args = [(kind, v.at(numbers) if isinstance(v, Later) else v) for kind, v in self.args]
+        return replace(self, args=args, grid=tuple(map(numbers, self.grid)), nbytes=numbers(self.nbytes),
+                       numbers=numbers)
 
-    def differing(self, other: Launch) -> Sequence[int]:
-        """The places of arguments that may be others than those of `other`, the same launch of another plan."""
-        if self.model is not None and self.model is other.model:
-            return [k for k, _, _ in self.model.moving]
-        return () if self is other else range(len(self.args))
+
+class Moving:
+    """What the shape has a say in, of launches for many: each argument once, with the places (launch, argument) that
+    take it, and each grid once; `which` of them a launch has.
+    """
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = launches
+        takers: dict[Any, tuple[Later, list[tuple[int, int]]]] = {}
+        grids: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        self.which = []
+        for i, launch in enumerate(launches):
+            for k, (_, value) in enumerate(launch.args):
+                if isinstance(value, Later) and launch.host is None:
+                    takers.setdefault(tuple(map(repr, value)), (value, []))[1].append((i, k))  # sizes' texts tell them
+            self.which.append(grids.setdefault(repr(launch.grid), (len(grids), launch.grid))[0])
+        self.takers, self.grids = list(takers.values()), [grid for _, grid in grids.values()]
+
+
+class AtShape(Sequence[Launch]):
+    """Launches for one shape: what their arguments and grids are, in the order of `moving`. A shape costs no more than
+    these numbers; launches are made where somebody reads them.
+    """
+
+    def __init__(self, moving: Moving, numbers: Numbers) -> None:
+        self.moving, self._numbers = moving, numbers
+        self.arguments = [numbers(later.size) + later.more for later, _ in moving.takers]
+        self._grids = [tuple(map(numbers, grid)) for grid in moving.grids]
+        self._made: dict[int, Launch] = {}
+
+    @property
+    def grids(self) -> list[tuple[int, ...]]:
+        """Of all launches."""
+        return [self._grids[k] for k in self.moving.which]
+
+    def __len__(self) -> int:
+        return len(self.moving.launches)
+
+    @overload
+    def __getitem__(self, k: int) -> Launch: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Launch]: ...
+    def __getitem__(self, k: int | slice) -> Launch | list[Launch]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        k = range(len(self))[k]
+        if k not in self._made:
+            self._made[k] = self.moving.launches[k].at(self._numbers)
+        return self._made[k]
 
 
 @dataclass(repr=False)
@@ -130,7 +170,7 @@ class Plan(show.Shown):
     the op and its result. It names slots until it is `laid`: then nothing is left to know but the shape, if it varies.
     """
 
-    launches: list[Launch]
+    launches: Sequence[Launch]
     arena: int
     outputs: list[Address]
     specs: list[Spec]
@@ -142,6 +182,16 @@ class Plan(show.Shown):
         """The plan where slots lie like this."""
         return replace(self, launches=[launch.laid(layout.starts) for launch in self.launches], arena=layout.arena,
                        outputs=[a.laid(layout.starts) for a in self.outputs])
+
+    @cached_property
+    def moving(self) -> Moving:
+        """What the shape has a say in."""
+        return Moving(self.launches)
+
+    @property
+    def grids(self) -> list[tuple[int, ...]]:
+        """Of all launches."""
+        return self.launches.grids if isinstance(self.launches, AtShape) else [each.grid for each in self.launches]
 
     def arguments(self) -> list[Size]:
         """The sizes that kernels take."""
@@ -157,7 +207,7 @@ class Plan(show.Shown):
 
     def at(self, numbers: Numbers) -> Plan:
         """The plan for one shape."""
-        return Plan([launch.at(numbers) for launch in self.launches], self.arena, self.outputs,
+        return Plan(AtShape(self.moving, numbers), self.arena, self.outputs,
                     [Spec(tuple(map(numbers, s.shape)), s.dtype) for s in self.specs],
                     {k: numbers(size) for k, size in self.blocks.items()},
                     [(k, leaf, numbers(nbytes)) for k, leaf, nbytes in self.copies], self.choices)

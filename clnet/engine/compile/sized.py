@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..device.devices import Device
 
 LARGEST = (1 << 31) - 1  # kernels take sizes as int
-PLANS = 128  # kept for shapes that come again
+PLANS = 512  # kept for shapes that come again
 GROWTH = 4  # what has to grow grows by this part at least, so that sizes that rise bit by bit do not move it each time
 
 

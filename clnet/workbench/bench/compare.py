@@ -177,23 +177,24 @@ class Contender:
         self.repeats = max(1, int(SAMPLE / max(self.sample(1), 1e-6)))
 
     def sample(self, repeats: int) -> float:
-        """Seconds a call, over some calls and the wait for them; after a pause, in which the others' threads stop
-        spinning, and calls that wake ours.
-        """
-        time.sleep(self.pause)
-        awake = time.perf_counter() + SAMPLE
-        while True:
-            self.call()
-            self.finish()
-            start = time.perf_counter()
-            if start >= awake:
-                break
+        """Seconds a call, over some calls and the wait for them."""
+        rouse(self.call, self.finish, self.pause)
+        start = time.perf_counter()
         for _ in range(repeats):
             out = self.call()
         self.finish()
         seconds = (time.perf_counter() - start) / repeats
         del out
         return seconds
+
+
+def rouse(call: Run, finish: Callable[[], None], pause: float) -> None:
+    """A pause, in which the others' threads stop spinning, then calls that wake ours."""
+    time.sleep(pause)
+    awake = time.perf_counter() + SAMPLE
+    while time.perf_counter() < awake:
+        call()
+        finish()
 
 
 def ours(work: Work, engine: Engine) -> tuple[Contender, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from clnet.errors import ConfigError
 from clnet.workbench.bench import command, compare, peers
-from clnet.workbench.bench.shapes import argument, cold, new, runners
+from clnet.workbench.bench.row import Row, as_dicts
+from clnet.workbench.bench.shapes import apart, argument, cold, lengths, new, runners
 from clnet.workbench.bench.shapes.apart import asked
 from clnet.workbench.bench.shapes.networks import ragged, tasks
 from clnet.workbench.bench.shapes.planning import Planning
@@ -76,6 +78,20 @@ def test_a_process_that_cannot_says_why(quick: Any, tmp_path: Any) -> None:
     question = {"suite": "shapes", "work": "nothing", "device": quick.device.key, "quick": True, "torch": False}
     with pytest.raises(RuntimeError, match=r"ConfigError: bench: expected a work of the suite shapes; got 'nothing'"):
         asked("apart", question, str(tmp_path))
+
+
+def test_a_work_measured_again_finds_what_the_first_process_kept(quick: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(module: str, question: dict[str, Any], caches: str) -> dict[str, Any]:
+        kept = len(list(Path(caches).iterdir()))
+        Path(caches, str(kept)).touch()
+        row = Row("shapes", question["work"], "float32", question["device"], "torch", float(kept))
+        return {"rows": as_dicts([row])}
+
+    monkeypatch.setattr(apart, "asked", asked)
+    work = lengths.RandomLengths(ragged()[0], "predict")
+    assert [(r.work, r.ours_ms) for r in work.rows(compare.Setting(quick))] == [
+        (work.name, 0.0), (f"{work.name}, warm cache", 1.0)]
+    assert [r.ours_ms for r in Planning(1).rows(compare.Setting(quick))] == [0.0], "only where it is asked for"
 
 
 @pytest.mark.slow  # three processes, one of which compiles

@@ -42,7 +42,7 @@ def test_a_step_is_measured_and_changes_nothing(trainer: Any) -> None:
     assert len(before) > 4 and all(np.array_equal(a, v.numpy()) for a, v in zip(before, variables, strict=True))
     assert len(times.ms) == len(step.launches) and all(ms is not None and ms > 0 for ms in times.ms)
     launched = [s for s in times.spans if s.launch is not None]
-    assert [s.launch for s in launched] == step.launches, "in order, and of this plan"
+    assert [s.launch for s in launched] == list(step.launches), "in order, and of this plan"
     assert all(a.end <= b.start for a, b in itertools.pairwise(launched)), "a queue runs one at a time"
     assert {s.shape[0] for s in next(r for r in trainer.steps.train.replays.values()).specs if s.shape} >= {16}
 

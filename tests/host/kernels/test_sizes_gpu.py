@@ -21,6 +21,7 @@ from clnet.core.spec import Spec
 from clnet.core.varying import Numbers, Varying
 from clnet.engine.compile import graph
 from clnet.engine.compile.pipeline import parts, unlaid
+from clnet.engine.compile.plan import AtShape
 from clnet.engine.compile.sized import SizedPlan
 from clnet.engine.compile.source import Source
 from clnet.engine.compile.sources import Code
@@ -101,8 +102,18 @@ def test_the_networks_of_the_bench_serve_a_class_of_sizes(name: str, places: dic
     count = len(plan.template.launches)
     for axes in others:
         assert plan.serves(axes)
-        launches = plan.at(axes).launches
+        found = plan.at(axes)
+        launches = found.launches
         assert len(launches) == count and all(isinstance(n, int) and n > 0 for one in launches for n in one.grid)
+        # What turns kernels to a shape is what its launches say, which nobody makes for that.
+        assert isinstance(launches, AtShape) and found.grids == [one.grid for one in launches]
+        assert launches[-1] is launches[count - 1]
+        taken = {place: later.of(number) for (later, places), number
+                 in zip(launches.moving.takers, launches.arguments, strict=True) for place in places}
+        differ = {(i, k) for i, (one, other) in enumerate(zip(launches, plan.template.launches, strict=True))
+                  for k, ((_, value), (_, more)) in enumerate(zip(one.args, other.args, strict=True))
+                  if value is not more}
+        assert taken.keys() == differ and all(launches[i].args[k][1] == v for (i, k), v in taken.items())
 
 
 def substituted(source: Source, numbers: Numbers) -> str:

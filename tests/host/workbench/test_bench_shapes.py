@@ -198,8 +198,8 @@ def test_a_report_shows_rows_as_they_are_and_a_curve_of_planning() -> None:
     text = bench_report.block(rows, {})
     (line,) = (at for at in text.splitlines() if at.startswith("| cnn training"))
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
-    assert cells[:10] == ["cnn training, new batch", "torch", "500.000", "25.000", "0.05", "0.04 to 0.06", "100.0",
-                          "1.0", "27", ""]
+    assert cells[:10] == ["cnn training, new batch", "torch", "500.000", "25.000", "0.05", "0.04 to 0.06", "100.00",
+                          "1.00", "27", ""]
     assert "1 → 5" in cells
     assert "shapes against torch: cnn training, new batch 0.05." in text
     assert bench.pictures(rows).keys() == {"intel-planning, residual blocks"}

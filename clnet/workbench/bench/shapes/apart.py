@@ -1,4 +1,4 @@
-"""A work that is measured in a process of its own, with empty caches of programs on both sides.
+"""A work that is measured in a process of its own, with empty caches of programs and plans on both sides.
 
 `python -m clnet.workbench.bench.shapes.apart` measures the works that it is asked for.
 """
@@ -9,6 +9,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ....engine import engine_for
@@ -28,11 +29,13 @@ CACHES = ("CLNET_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR
 
 class Apart(ABC):
     """A work whose rows another process measures: what was compiled before, here or in an earlier run, is not there.
+    `again`: one more process measures it with the caches that the first one left.
 
     With the NumPy engine, which compiles nothing, a row says so.
     """
 
     suite: ClassVar[str] = "shapes"
+    again: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -48,7 +51,8 @@ class Apart(ABC):
         question = {"suite": self.suite, "work": self.name, "device": setting.engine.device.key,
                     "quick": setting.quick, "torch": isinstance(setting.torch, Torch)}
         with tempfile.TemporaryDirectory(prefix="clnet-bench-") as folder:
-            return [Row(**row) for row in asked("apart", question, folder)["rows"]]
+            return [replace(row, work=row.work + words) for words in ("", ", warm cache")[: 1 + self.again]
+                    for row in (Row(**found) for found in asked("apart", question, folder)["rows"])]
 
 
 def asked(module: str, question: dict[str, Any], caches: str) -> dict[str, Any]:

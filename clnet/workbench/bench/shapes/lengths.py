@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import gc
-import time
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ....errors import OutOfDeviceMemory
-from ..compare import Setting
+from ..compare import Setting, rouse
+from ..peers import Run
 from ..row import Row
 from ..suites.steps import Task
 from .apart import Apart
 from .networks import LONGEST, ragged
-from .runners import KINDS, Attempts, Runner, against, ms, ours, peers_of, shaped
+from .runners import KINDS, SAMPLES, Attempts, Runner, against, ms, ours, peers_of, shaped
 
 SHORTEST = 8
 STEPS, QUICK_STEPS = 1000, 40
@@ -39,12 +40,34 @@ class Walk:
     full: str = ""
 
 
+@dataclass
+class Walker:
+    """Someone on the way through lengths. `known`: a step of a length that it has seen."""
+
+    runner: Runner
+    known: Run | None = None
+
+    def chunk(self, tasks: Sequence[Task]) -> float:
+        """[s] of a step on each of these, each waited for; data are made before, and threads are awake."""
+        calls = [self.runner.prepare(t) for t in tasks]
+        if self.known and self.runner.pause:
+            rouse(self.known, self.runner.finish, self.runner.pause)
+        self.known = calls[0]
+        return sum(map(self.runner.timed, calls))
+
+    def steady(self, task: Task) -> float:
+        """[s] of a step in chunks of one length, which is known."""
+        self.chunk([task])
+        return statistics.median(self.chunk([task] * CHUNK) for _ in range(SAMPLES)) / CHUNK
+
+
 @dataclass(frozen=True)
 class RandomLengths(Apart):
     """[ms] a step over sequences of 8 to 512 steps, and what the same steps would take were each length known: that is
     interpolated between some of the lengths that were drawn, each timed steady. Ratios are of chunks of steps.
     """
 
+    again: ClassVar[bool] = True
     task: Task
     kind: str
     quick: bool = False
@@ -78,27 +101,29 @@ class RandomLengths(Apart):
         """Chunk after chunk, everybody in turn, until all are done, or we took the budget [s], or all memory."""
         engine, walk = setting.engine, Walk()
         walk.before = engine.pool.statistics().active
-        me, others = ours(self.task, self.kind, engine), peers_of(self.task, self.kind, setting)
-        walk.its, built = {o.name: [] for o in others}, 0
+        me = Walker(ours(self.task, self.kind, engine))
+        others = [Walker(r) for r in peers_of(self.task, self.kind, setting)]
+        walk.its, built = {o.runner.name: [] for o in others}, 0
         for k in range(0, len(lengths), CHUNK):
             if len(walk.mine) >= 2 and sum(walk.mine) > budget:
                 break
             tasks = [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]]
             try:
-                walk.mine.append(chunk(me, tasks))
+                walk.mine.append(me.chunk(tasks))
             except OutOfDeviceMemory as error:
                 walk.full = " ".join(str(error).split())[:160]
                 break
             built = engine.programs.counters().builds if k == 0 else built
             for o in others:
-                seconds = o.attempt(chunk, o, tasks)
-                walk.its[o.name] += [] if seconds is None else [seconds]
+                seconds = o.runner.attempt(o.chunk, tasks)
+                walk.its[o.runner.name] += [] if seconds is None else [seconds]
         walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
         return walk
 
     def _steady(self, runner: Runner, table: Sequence[int], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
         """[s] of each step, were all lengths known."""
-        return np.interp(lengths, table, [runner.steady(shaped(self.task, length=n)) for n in table])
+        walker = Walker(runner)
+        return np.interp(lengths, table, [walker.steady(shaped(self.task, length=n)) for n in table])
 
     def _against(self, bare: Row, peer: Attempts, walk: Walk, steady: float | None) -> Row:
         its = walk.its[peer.name]
@@ -123,13 +148,6 @@ def among(lengths: Sequence[int], count: int) -> list[int]:
     """
     known = sorted(set(lengths))
     return [known[round(k)] for k in np.linspace(0, len(known) - 1, count)] if known else []
-
-
-def chunk(runner: Runner, tasks: Sequence[Task]) -> float:
-    """[s] of a step on each of these, data made before."""
-    calls = [runner.prepare(t) for t in tasks]
-    time.sleep(runner.pause)
-    return sum(runner.timed(call) for call in calls)
 
 
 def works() -> list[RandomLengths]:

@@ -13,7 +13,7 @@ LEGEND = ("ours, peer: [ms] of the first run of a shape (planning: to record, pl
           "at random, of a step or a request. of steady: that / the same in shapes that are known. ratio: the peer's "
           "time / ours, the median of sizes, chunks or rounds, and their spread. built: programs that we compiled "
           "meanwhile; of random lengths after the first ten, of serving after the warm-up. pool: our buffers in use, "
-          "before → after.")
+          "before → after. warm cache: in one more process, with the programs and plans that the first one kept.")
 CURVES = {"planning, residual blocks": Curve("residual blocks", "time to record, plan and bind a step"),
           "planning, plan on disk, residual blocks": Curve("residual blocks", "the same, planned in another process"),
           "planning, plan in memory, residual blocks": Curve("residual blocks", "the same, planned in this one")}
@@ -36,7 +36,7 @@ def cells(r: Row) -> dict[str, object]:
 
 
 def _share(new: float | None, steady: float | None) -> str:
-    return f"{new / steady:.1f}" if new and steady else ""
+    return f"{new / steady:.2f}" if new and steady else ""
 
 
 SUITE = Suite(works, legend=LEGEND, cells=cells, rates=False, narrow=False, curves=CURVES)

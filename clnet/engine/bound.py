@@ -1,0 +1,110 @@
+"""A plan with the kernels of one thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .compile.memory_map import Address
+from .compile.plan import AtShape, Launch, Plan
+from .device.faults import translated
+from .device.kernel import give, kernel_of
+
+if TYPE_CHECKING:
+    from .device.memory import Block
+    from .opencl import OpenCLEngine
+
+
+class _Watched(threading.local):
+    tell: Callable[[int, int], None] | None = None
+
+
+_watched = _Watched()
+
+
+@contextlib.contextmanager
+def watching(tell: Callable[[int, int], None]) -> Iterator[None]:
+    """Within the block this thread calls tell(done, total) before each program that a plan is bound to:
+    it may have to be compiled.
+    """
+    before, _watched.tell = _watched.tell, tell
+    try:
+        yield
+    finally:
+        _watched.tell = before
+
+
+class BoundPlan:
+    """A plan's kernels for one thread: a cl.Kernel must not be shared
+    (clSetKernelArg is the one call that is not safe).
+    """
+
+    def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
+        self.plan, self.grids = plan, plan.grids
+        self.groups = [launch.group for launch in plan.launches]
+        self.kernels: list[Any] = []
+        self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
+        self.kept: list[Block] = []  # memory that runs of a launch hand on
+        tell, kernels = _watched.tell, dict[str, list[str]]()
+        for launch in plan.launches:
+            if launch.host is None:
+                kernels.setdefault(launch.text, []).append(launch.name)
+        if engine.programs.prepare(kernels, engine.options, tell):
+            tell = None  # it has told already
+        done: dict[str, Any] = {}  # programs by their texts, which are long: layers repeat
+        for launch in plan.launches:
+            if launch.host is not None:
+                self.kernels.append(None)
+                continue
+            if launch.text not in done:
+                if tell:
+                    tell(len(done), len(kernels))
+                done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
+            with translated(f"kernel {launch.name}"):
+                made = kernel_of(done[launch.text], launch.name)
+                for k, (kind, value) in enumerate(launch.args):
+                    if kind == "value":
+                        give(made, k, value)
+                    elif kind == "kept":
+                        self.kept.append(engine.zeros(value))
+                        made.set_arg(k, self.kept[-1].buffer)
+                    else:
+                        self.addresses.append((made, k, value))
+            self.kernels.append(made)
+
+    def turn(self, plan: Plan) -> bool:
+        """The same kernels with the arguments of another plan of one structure;
+        whether addresses differ, so that buffers have to be set again.
+        """
+        old, new = self.plan.launches, plan.launches
+        self.plan, self.grids = plan, plan.grids
+        if isinstance(old, AtShape) and isinstance(new, AtShape) and old.moving is new.moving:
+            for (later, places), a, b in zip(new.moving.takers, old.arguments, new.arguments, strict=True):
+                if a != b:
+                    argument = later.of(b)
+                    for i, k in places:
+                        give(self.kernels[i], k, argument)
+            return False
+        return self._moved(old, new)
+
+    def _moved(self, old: Sequence[Launch], new: Sequence[Launch]) -> bool:
+        """The same where everything may differ: slots lie elsewhere."""
+        moved = False
+        for kernel, was, now in zip(self.kernels, old, new, strict=True):
+            for k, ((kind, before), (_, value)) in enumerate(zip(was.args, now.args, strict=True)):
+                if kernel is not None and before != value:
+                    if kind == "value":
+                        give(kernel, k, value)
+                    moved = moved or kind != "value"
+        if moved:
+            self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, new, strict=True)
+                              if kernel is not None
+                              for k, (kind, value) in enumerate(launch.args) if kind not in ("value", "kept")]
+        return moved
+
+    def set_args(self, buffers: Any) -> None:
+        """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""
+        for kernel, k, address in self.addresses:
+            kernel.set_arg(k, buffers(address))
