@@ -37,7 +37,7 @@ from .plan_values import PLAIN, unkept
 LAYOUT = 2  # of entries
 VARIABLE = "CLNET_KEEP_PLANS"
 LIMIT = 64 << 20  # [bytes] of entries kept
-WORTH = 0.03  # [s] of planning from which a plan is kept
+WORTH = 0.01  # [s] of planning from which a plan is kept: reading takes a tenth of it
 OURS = __name__.partition(".")[0] + "."
 PARTS = "core", "engine", "kernels", "ops"  # of clnet, of which plans are made
 WAYS = 4  # entries of one structure whose sizes vary: each decided something else by them
