@@ -33,6 +33,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
     "scratch": (256 << 10, 512 << 10, 1280 << 10)}
+LINE = 64  # [bytes]
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
@@ -125,10 +126,10 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    pitch = 0 if widened[swap] else _pitch(t, cols, k, row_i, row_k, lanes, size)
+    pitch = 0 if widened[swap] else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
     if pitch:
         row_i, row_k = pitch, 1
-    strided = row_k != 1 and k > t["strided"]
+    strided = _strided(t, rows, mr, row_k, k, size)
     cut = strided or k * width * size > t["panel"]
     depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
     rows_most = row_tiles
@@ -159,11 +160,19 @@ def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
     return row_k == 1 and row_i * size % SETS == 0 and rows > HELD
 
 
-def _pitch(t: Costs, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
+def _strided(t: Costs, rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
+    """Whether rows that do not lie along k are copied: there are many lines of them, or all are of one set of the L1,
+    and what the next tile would read of a line is gone before it comes.
+    """
+    shared = rows > mr and 2 * mr * size <= LINE
+    return row_k != 1 and (k > t["strided"] or shared and k > WAYS and row_k * size % SETS == 0)
+
+
+def _pitch(t: Costs, rows: int, mr: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
     """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k; 0: no
     copy.
     """
-    if not (row_i == 1 and row_k != 1 and k > t["strided"]) or not 0 < t["turn"] <= cols:
+    if row_i != 1 or not _strided(t, rows, mr, row_k, k, size) or not 0 < t["turn"] <= cols:
         return 0
     pitch = up(k, lanes)
     return pitch + lanes * (pitch * size % SETS == 0)
@@ -179,22 +188,24 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
 
 def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
           lanes: int, size: int) -> float:
-    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, loop 1, `stream` for L2, `broadcast` for rows,
-    a quarter more where they do not lie along k, `missed` times all of it where they are more than a set of the L1
-    holds; then packing.
+    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, half a line of columns from the L2 where the L1
+    does not hold the panel; loop 1, `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along
+    k, `missed` times all of it where they are more than a set of the L1 holds; then packing.
     """
-    turned = _pitch(t, cols, k, row_i, row_k, lanes, size) > 0
+    turned = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size) > 0
 
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
     vectors, apart = ceil(cols / lanes), t["broadcast"] * (1 if row_k == 1 or turned else 1.25)
-    products = sum((max(r * v / 2, (r + v) / 2, 4) + 1 + v * t["stream"] + r * apart) * a * b
+    width = lanes * size
+    far = 2 * width / LINE if k * nv * width > SETS * WAYS else 0
+    products = sum((max(r * v / 2, (r + v) / 2, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
     missed = t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1
     line = t["line"] * (t["alone"] if cols <= nv * lanes and not turned else 1)
-    strided = row_k != 1 and k > t["strided"]  # copied, once at least
+    strided = _strided(t, rows, mr, row_k, k, size)  # copied, once at least
     return missed * products * k + vectors * k * pack + rows * (vectors * 2 + strided * k * line)
 
 

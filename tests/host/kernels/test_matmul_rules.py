@@ -1,0 +1,35 @@
+"""The rules for products on CPUs, asked without a device: what was measured where other choices took longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clnet.kernels import tuning
+from clnet.kernels.matmul.matmul import _cpu
+from clnet.workbench import played
+from clnet.workbench.tune.tasks import strides
+
+
+def chosen(profile: str, m: int, k: int, n: int) -> dict[str, Any]:
+    """Of xᵀ @ w."""
+    device = played.device(profile)
+    with tuning.rules_alone():
+        table = tuple(sorted(tuning.numbers(device, "matmul cpu", "").items()))
+    return dict(_cpu(device.vector_width, 2, 1, m, n, k, *strides("TN", m, k, n), 4, table, (False, False))["defines"])
+
+
+@pytest.mark.parametrize(("profile", "m", "k", "copied"), [
+    ("avx2", 2048, 128, True), ("avx2", 1024, 32, True), ("avx2", 3072, 256, True), ("avx2", 2048, 8, False),
+    ("avx2", 2560, 128, False), ("avx2", 1536, 128, False), ("avx2", 512, 128, False), ("avx512", 2048, 128, False)])
+def test_rows_across_k_whose_lines_share_a_set_are_copied_where_tiles_share_lines(profile: str, m: int, k: int,
+                                                                                  copied: bool) -> None:
+    found = chosen(profile, m, k, 512)
+    assert ("PITCH" in found) == copied, found
+
+
+@pytest.mark.parametrize("sizes", [(128, 1024, 128), (100, 512, 100), (128, 300, 100)], ids=str)
+def test_few_rows_do_not_read_a_panel_from_the_second_cache_again_and_again(sizes: tuple[int, int, int]) -> None:
+    """Tiles of two rows by 128 columns pack no rows, but load as much as they compute."""
+    assert chosen("avx512", *sizes)["MR"] >= 6
