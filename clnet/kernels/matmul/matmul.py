@@ -161,18 +161,21 @@ def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
 
 
 def _strided(t: Costs, rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
-    """Whether rows that do not lie along k are copied: there are many lines of them, or all are of one set of the L1,
-    and what the next tile would read of a line is gone before it comes.
-    """
-    shared = rows > mr and 2 * mr * size <= LINE
-    return row_k != 1 and (k > t["strided"] or shared and k > WAYS and row_k * size % SETS == 0)
+    """Whether rows that do not lie along k are copied: there are many lines of them, or they are lost."""
+    return row_k != 1 and (k > t["strided"] or _lost(rows, mr, row_k, k, size))
+
+
+def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
+    """Whether what the next tile would read of a line is gone before it comes: all lines are of one set of the L1."""
+    return rows > mr and 2 * mr * size <= LINE and k > WAYS and row_k * size % SETS == 0
 
 
 def _pitch(t: Costs, rows: int, mr: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
-    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k; 0: no
-    copy.
+    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k, and
+    there is enough of them for a launch; 0: no copy.
     """
-    if row_i != 1 or not _strided(t, rows, mr, row_k, k, size) or not 0 < t["turn"] <= cols:
+    few = rows * k * t["line"] < t["copied"] and not _lost(rows, mr, row_k, k, size)
+    if row_i != 1 or few or not _strided(t, rows, mr, row_k, k, size) or not 0 < t["turn"] <= cols:
         return 0
     pitch = up(k, lanes)
     return pitch + lanes * (pitch * size % SETS == 0)

@@ -250,7 +250,7 @@ def test_operands_across_k_are_copied_along_it(engine, sizes, swap):
     if engine.device.kind != "cpu" or not engine.compiles:
         pytest.skip("the kernel of CPUs")
     m, n, k = sizes
-    with tune.overriding(("matmul", ""), {"turn": 1, "strided": 16, "swap": swap}):
+    with tune.overriding(("matmul", ""), {"turn": 1, "copied": 0, "strided": 16, "swap": swap}):
         for batch in ((), (3,)):
             x, w, reference = operands("TN", m, n, k, batch)
             assert sum("#define VARIANT TURN\n" in s for s in explain(x @ w).sources) == 1
