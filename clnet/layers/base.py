@@ -190,7 +190,8 @@ class Layer(Configured):
                 return x.wire(self, inputs, named)
         inputs = self._numbers(tuple(read(x, type(self).__name__) for x in inputs))
         # True and False say how, they are no data: as tensors in an op's attributes no plan would be found again.
-        named = {k: v if isinstance(v, bool) else read(v, type(self).__name__) for k, v in named.items()}
+        named = {k: bool(v) if isinstance(v, (bool, np.bool_)) else read(v, type(self).__name__)
+                 for k, v in named.items()}
         if inputs and inputs[0] is None:
             raise DataError(f"{type(self).__name__}: expected an array; got None; pass the samples.")
         shapes = [x.shape for x in inputs if isinstance(x, Operators)]

@@ -109,6 +109,7 @@ class _Recurrent(Layer):
         reverse   walk from the last step to the first; outputs keep their place in time
         """
         given, lengths = states_and_lengths(type(self).__name__, x, states, lengths)
+        reverse = bool(reverse)  # 1 comes as a tensor
         at = Steps.of(type(self).__name__, lengths, x.shape[0]) if x.ndim == 2 and lengths is not None else None
         first = self._initial(x, at.steps.shape[0] if at else x.shape[0], given)
         at = at.turned() if at and reverse else at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from clnet.core.autodiff import gradients
@@ -10,7 +11,7 @@ from clnet.core.tensor import Tensor
 from clnet.engine.compile.graph import signature
 from clnet.engine.plan_files import told
 from clnet.engine.plan_values import Unkept
-from clnet.layers import Layer
+from clnet.layers import LSTM, Layer
 from clnet.ops import sum as total
 from clnet.workbench.evidence.registry import load_all, make_layer
 
@@ -37,3 +38,16 @@ def test_what_a_layer_and_its_gradients_record_has_a_name_on_disk(name: str, k: 
             key()
     else:
         assert key() == key()
+
+
+@pytest.mark.parametrize("flag", [True, np.True_, 1], ids=repr)
+def test_flags_are_no_tensors_however_they_are_written(flag: object) -> None:
+    layer = LSTM(hidden_size=2)
+    x = np.ones((1, 3, 2), np.float32)
+    layer(x)  # has its sizes from here on
+
+    def key(how: object) -> str:
+        with eager(False):
+            return told(signature([layer(x, reverse=how)], lambda t: t.op is None)[0])
+
+    assert key(flag) == key(True) != key(False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -52,6 +53,8 @@ class Walker:
         calls = [self.runner.prepare(t) for t in tasks]
         if self.known and self.runner.pause:
             rouse(self.known, self.runner.finish, self.runner.pause)
+        else:  # nothing is known yet, or nobody's threads spin
+            time.sleep(self.runner.pause)
         self.known = calls[0]
         return sum(map(self.runner.timed, calls))
 
