@@ -78,7 +78,7 @@
 #define IC_MOST (IC)            // of IC, where that is an argument of the kernel: private memory is for as many
 #endif
 #ifndef ROWS_PACKED
-#define ROWS_PACKED 0           // 1: copy the rows' operand too, where its stride makes cache lines collide or pages many
+#define ROWS_PACKED 0           // 1: copy the rows' operand too, where its stride makes cache lines collide
 #endif
 #ifndef RB
 #define RB 1                    // row tiles that are packed at once

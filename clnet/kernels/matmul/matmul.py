@@ -32,7 +32,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
-    "scratch": (256 << 10, 512 << 10, 1280 << 10)}
+    "many": (256, 768), "scratch": (256 << 10, 512 << 10, 1280 << 10)}
 LINE = 64  # [bytes]
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
@@ -119,7 +119,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     """
     t = dict(table)
     cost, swap, mr, nv = min(
-        (_cost(t, *operands, k, mr, nv, lanes, size) + swap * m * n / lanes * t["swapped"], swap, mr, nv)
+        (_cost(t, *operands, k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"], swap, mr, nv)
         for swap, operands in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
         if t["swap"] in (-1, swap)
         for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
@@ -129,9 +129,8 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     pitch = 0 if widened[swap] else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
     if pitch:
         row_i, row_k = pitch, 1
-    strided = _strided(t, rows, mr, row_k, k, size)
-    cut = strided or k * width * size > t["panel"]
-    depth = min(t["depth"], t["strided"]) if strided else t["depth"] if cut else max(k, 1)
+    strided = _strided(t, rows, mr, cols, row_k, k, size)
+    cut, depth = _blocks(t, strided, row_k, k, width, size)
     rows_most = row_tiles
     if swap or cut:  # the macro tile stays in private memory: half of the scratch at most
         rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
@@ -160,9 +159,21 @@ def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
     return row_k == 1 and row_i * size % SETS == 0 and rows > HELD
 
 
-def _strided(t: Costs, rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
-    """Whether rows that do not lie along k are copied: there are many lines of them, or they are lost."""
-    return row_k != 1 and (k > t["strided"] or _lost(rows, mr, row_k, k, size))
+def _blocks(t: Costs, strided: bool, row_k: int, k: int, width: int, size: int) -> tuple[bool, int]:
+    """Whether K is cut, and KC. A tile of rows across k reads a line for each k of a block: they are to stay for the
+    next panel.
+    """
+    block = t["depth"] if row_k == 1 or row_k * size <= t["near"] and not strided else min(t["depth"], t["strided"])
+    cut = strided or row_k != 1 and k > block or k * width * size > t["panel"]
+    return cut, block if cut else max(k, 1)
+
+
+def _strided(t: Costs, rows: int, mr: int, cols: int, row_k: int, k: int, size: int) -> bool:
+    """Whether rows that do not lie along k are copied: many of them for many columns, or those whose lines are lost.
+    Others are read where they lie.
+    """
+    many = k > t["strided"] and min(rows, cols) >= t["many"]
+    return row_k != 1 and (many or _lost(rows, mr, row_k, k, size))
 
 
 def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
@@ -171,11 +182,8 @@ def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
 
 
 def _pitch(t: Costs, rows: int, mr: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
-    """Elements of a line of the rows' copy, made where many columns will read rows that lie in a page for each k, and
-    there is enough of them for a launch; 0: no copy.
-    """
-    few = rows * k * t["line"] < t["copied"] and not _lost(rows, mr, row_k, k, size)
-    if row_i != 1 or few or not _strided(t, rows, mr, row_k, k, size) or not 0 < t["turn"] <= cols:
+    """Elements of a line of the rows' copy, made once where many columns will read it; 0: no such copy."""
+    if row_i != 1 or not _strided(t, rows, mr, cols, row_k, k, size) or not 0 < t["turn"] <= cols:
         return 0
     pitch = up(k, lanes)
     return pitch + lanes * (pitch * size % SETS == 0)
@@ -190,10 +198,10 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
 
 
 def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
-          lanes: int, size: int) -> float:
+          lanes: int, size: int, batch: int, cores: int) -> float:
     """Cycles on one core: 2 products and 2 loads a cycle, latency 4, half a line of columns from the L2 where the L1
     does not hold the panel; loop 1, `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along
-    k, `missed` times all of it where they are more than a set of the L1 holds; then packing.
+    k, `missed` times all of it where they are more than a set of the L1 holds, that for the busiest core; then packing.
     """
     turned = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size) > 0
 
@@ -206,10 +214,14 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
     products = sum((max(r * v / 2, (r + v) / 2, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
+    # Copied once at least; by a work-item with a single panel only where all share the copy.
+    strided = not turned and _strided(t, rows, mr, cols, row_k, k, size)
+    copied = turned or strided and cols > nv * lanes
+    cut, _ = _blocks(t, strided, 1 if turned else row_k, k, nv * width, size)
+    pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
     missed = t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1
-    line = t["line"] * (t["alone"] if cols <= nv * lanes and not turned else 1)
-    strided = _strided(t, rows, mr, row_k, k, size)  # copied, once at least
-    return missed * products * k + vectors * k * pack + rows * (vectors * 2 + strided * k * line)
+    share = cores * _dealt(cols / (nv * lanes), rows / mr, batch, cores)
+    return missed * share * products * k + vectors * k * pack + rows * (vectors * 2 + copied * k * t["line"])
 
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
@@ -252,6 +264,15 @@ def _busiest(across: float, down: float, batch: int, cores: int) -> float:
     turns, left = ceil(whole / cores), item * max(across % 1, down % 1)
     idle = ceil(across) * ceil(down) * batch <= turns * cores
     return max(turns * item, (1 if idle else 1 + (cores - 1) * left) / cores)
+
+
+def _dealt(panels: float, tiles: float, batch: int, cores: int) -> float:
+    """The least share that the busiest core can have where panels, or tiles of rows, or both are dealt to cores. One
+    tile stays with one core: a second one comes too late for half of it.
+    """
+    if ceil(panels) * ceil(tiles) * batch == 1:
+        return 1 / cores
+    return min(_busiest(across, down, batch, cores) for across, down in ((panels, 1), (1, tiles), (panels, tiles)))
 
 
 def _dot(lanes: int, cores: int, p: Product) -> Plan:
