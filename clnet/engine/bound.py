@@ -45,6 +45,7 @@ class BoundPlan:
         self.plan, self.grids = plan, plan.grids
         self.groups = [launch.group for launch in plan.launches]
         self.kernels: list[Any] = []
+        self.coming: dict[int, dict[int, Any]] = {}  # by launch and place: arguments that it takes from its next on
         self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
         self.kept: list[Block] = []  # memory that runs of a launch hand on
         tell, kernels = _watched.tell, dict[str, list[str]]()
@@ -75,8 +76,8 @@ class BoundPlan:
             self.kernels.append(made)
 
     def turn(self, plan: Plan) -> bool:
-        """The same kernels with the arguments of another plan of one structure;
-        whether addresses differ, so that buffers have to be set again.
+        """The same kernels with the arguments of another plan of one structure; whether addresses differ, so that
+        buffers have to be set again. A kernel gets its numbers when it is launched: the device is at work by then.
         """
         old, new = self.plan.launches, plan.launches
         self.plan, self.grids = plan, plan.grids
@@ -85,24 +86,29 @@ class BoundPlan:
                 if a != b:
                     argument = later.of(b)
                     for i, k in places:
-                        give(self.kernels[i], k, argument)
+                        self.coming.setdefault(i, {})[k] = argument
             return False
         return self._moved(old, new)
 
     def _moved(self, old: Sequence[Launch], new: Sequence[Launch]) -> bool:
         """The same where everything may differ: slots lie elsewhere."""
         moved = False
-        for kernel, was, now in zip(self.kernels, old, new, strict=True):
+        for i, (kernel, was, now) in enumerate(zip(self.kernels, old, new, strict=True)):
             for k, ((kind, before), (_, value)) in enumerate(zip(was.args, now.args, strict=True)):
                 if kernel is not None and before != value:
                     if kind == "value":
-                        give(kernel, k, value)
+                        self.coming.setdefault(i, {})[k] = value
                     moved = moved or kind != "value"
         if moved:
             self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, new, strict=True)
                               if kernel is not None
                               for k, (kind, value) in enumerate(launch.args) if kind not in ("value", "kept")]
         return moved
+
+    def arrive(self, i: int) -> None:
+        """What came for a launch."""
+        for k, argument in self.coming.pop(i).items():
+            give(self.kernels[i], k, argument)
 
     def set_args(self, buffers: Any) -> None:
         """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""

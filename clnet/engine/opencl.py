@@ -278,6 +278,8 @@ class OpenCLEngine:
                 if kernel is None:
                     self._on_host(bound.plan.launches[k], buffer)
                 else:
+                    if k in bound.coming:
+                        bound.arrive(k)
                     event = enqueue(commands, kernel, grid, group)
                 if told is not None:
                     self._tell(told, bound.plan.launches[k], event if kernel is not None else None)
