@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import DataError
-from .spelt import ISO_DATE, UNSURE, alike, all_match, first_of, iso, marked, unmarked
+from .spelt import ISO_DATE, UNSURE, Spelling, alike, all_match, first_of, iso, plain, read_as, spelling
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +26,7 @@ class Number:
     """(v - mean) / scale, v the median where it is missing; with `indicator` a second column, 1 where it was.
 
     scale    the standard deviation; 1 for yes and no, which become 1 and 0
-    marked   whether they are text such as "$1,234.50" or "12 %", which stands for 1234.5 and 12
+    spelt    how they are written, if they are text: (".", "$") as "$1,234.50", (",", "kg") as "80,5 kg"
     """
 
     kind: ClassVar[str] = "number"
@@ -35,16 +35,16 @@ class Number:
     mean: float
     scale: float
     indicator: bool
-    marked: bool = False
+    spelt: Spelling = ()
 
     @classmethod
     def fitted(cls, name: str, s: pandas.Series[Any], standardise: bool, who: str) -> Number:
-        text = marked(s.dropna())
-        v = numbers(name, s, who, text)
+        spelt = spelling(s.dropna())
+        v = numbers(name, s, who, spelt)
         there = v[~np.isnan(v)]
         flags = set(np.unique(there)) <= {0.0, 1.0}
         mean, scale = (0.0, 1.0) if flags or not standardise else (float(there.mean()), float(there.std()) or 1.0)
-        return cls(name, float(np.median(there)), mean, scale, len(there) < len(v), text)
+        return cls(name, float(np.median(there)), mean, scale, len(there) < len(v), spelt)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Number:
 
     def values(self, s: pandas.Series[Any], who: str) -> Array:
         """float32 (N, 1 or 2)"""
-        v = numbers(self.name, s, who, self.marked)
+        v = numbers(self.name, s, who, self.spelt)
         missing = np.isnan(v)
         found = (np.where(missing, self.median, v) - self.mean) / self.scale
         return np.stack([found, missing] if self.indicator else [found], 1).astype(np.float32)
@@ -152,18 +152,20 @@ Column = Number | Category | Date
 
 
 # --- values
-def numbers(name: str, s: pandas.Series[Any], who: str, text: bool = False) -> Array:
-    """float64 (N), NaN where missing; `text`: as "$1,234.50". Raises DataError for other text and infinity."""
+def numbers(name: str, s: pandas.Series[Any], who: str, spelt: Spelling = ()) -> Array:
+    """float64 (N), NaN where missing; `spelt`: how text is written. Raises DataError for other text and infinity."""
     import pandas
 
     if pandas.api.types.is_timedelta64_dtype(s):
         s = s.dt.total_seconds()
-    s = s.astype(object).map(unmarked) if text else s
+    s = s.astype(object).map(lambda v: plain(v, spelt)) if spelt else s
     found = pandas.to_numeric(s.astype(object), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = np.flatnonzero(np.isnan(found) & s.notna().to_numpy())
     if len(wrong):
-        raise DataError(f"{who}: expected numbers in column {name!r}; got {s.iloc[wrong[0]]!r} at row {wrong[0]}, "
-                        f"as {len(wrong)} of {len(s)}; mend them, or read them as missing: na_values=[...].")
+        unit = f" in {spelt[1]}" if spelt and spelt[1] else ""
+        raise DataError(f"{who}: expected numbers{unit} in column {name!r}; got {s.iloc[wrong[0]]!r} at row "
+                        f"{wrong[0]}, as {len(wrong)} of {len(s)}; mend them, or read them as missing: "
+                        "na_values=[...].")
     if (endless := np.flatnonzero(np.abs(found) > MOST)).size:
         raise DataError(f"{who}: expected finite numbers in column {name!r}; got {found[endless[0]]} at row "
                         f"{endless[0]}; mend it, or make it missing: frame.replace([inf, -inf], nan).")
@@ -230,7 +232,7 @@ def kind_of(s: pandas.Series[Any]) -> str:
             return "number"
         if pandas.to_datetime(there, errors="coerce").notna().all():
             return "date"
-    if s.dtype != "category" and marked(there):
+    if s.dtype != "category" and spelling(there):
         return "number"
     if s.dtype != "category" and (all_match(there, ISO_DATE) or first_of(there) not in ("", UNSURE)):
         return "date"
@@ -246,9 +248,8 @@ def doubts(name: str, s: pandas.Series[Any], kind: str, most: int) -> Iterator[t
     elif kind == "category" and first_of(there) == UNSURE:
         yield "left out", (f"may be dates with the day or the month first, as {there.iloc[0]!r}; make them dates: "
                            f"frame[{name!r}] = pandas.to_datetime(frame[{name!r}], dayfirst=True)")
-    elif kind == "number" and marked(there):
-        shown = next(v for v in there if unmarked(v) != v)
-        yield "kept", f"is read as numbers, {shown!r} as {unmarked(shown)}"
+    elif kind == "number" and (how := spelling(there)):
+        yield "kept", read_as(there, how)
     elif kind == "category" and (same := alike(list(words(there).unique()))):
         yield "kept", f"has categories that are the same but for blanks or capitals: {', '.join(map(repr, same[:6]))}"
     elif kind == "category" and len(odd := no_numbers(there)):

@@ -1,4 +1,4 @@
-"""Numbers and dates that a table has as text: 1,234.50, $ 3 and 12 %; 31.12.2024 and 12/31/2024."""
+"""Numbers and dates that a table has as text: 1,234.50, 1.234,50 €, 12 % and 80 kg; 31.12.2024 and 12/31/2024."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas
 
-MARKS = re.compile(r"[\s,%$€£¥]")
-AMOUNT = re.compile(r"[-+]?[$€£¥]?\s?[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?\s?[%$€£¥]?")
+LETTER = r"(?:[^\W\d_]|[°µ/²³·])"
+UNIT = rf"[%‰$€£¥₹]|(?<=\s){LETTER}{{1,9}}|{LETTER}{{2,9}}"  # one letter without a blank before may be a code: 12A
+# What an amount is, by the sign between whole and parts; -$ 3, ($3.00) as accountants write it, 1 234,50 EUR, 8.3e4 kg.
+AMOUNTS = {sign: re.compile(
+    rf"(?P<below>\()?(?P<minus>[-+−]?)(?P<first>[$€£¥₹]|[A-Z]{{3}}(?=\s))?\s?(?P<minus2>[-+−]?)"
+    rf"(?P<whole>[1-9]\d{{0,2}}(?P<group>[{parts}\s'’])\d{{3}}(?:(?P=group)\d{{3}})*|\d+|(?=[{sign}]\d))"
+    rf"(?:[{sign}](?P<part>\d*))?(?P<power>[eE][-+]?\d+)?\s?(?P<unit>{UNIT})?(?(below)\))")
+    for sign, parts in ((".", ","), (",", "."))}
 TIME = r"([ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?"
 DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})" + TIME)
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}" + TIME + r"(Z|[+-]\d{2}:?\d{2})?")
@@ -21,14 +27,56 @@ def all_match(there: pandas.Series[Any], pattern: re.Pattern[str]) -> bool:
     return bool(len(there)) and all(isinstance(v, str) and pattern.fullmatch(v.strip()) for v in there)
 
 
-def marked(there: pandas.Series[Any]) -> bool:
-    """Whether all are numbers, some with a sign that parts thousands, a currency or a percent sign."""
-    return all_match(there, AMOUNT) and any(MARKS.search(v.strip()) for v in there)
+Spelling = tuple[str, ...]  # (sign between whole and parts, unit or currency) of numbers in text; () of others
 
 
-def unmarked(value: Any) -> Any:
-    """A number in text without such signs: "$1,234.50" → "1234.50"; anything else as it is."""
-    return MARKS.sub("", value) if isinstance(value, str) and AMOUNT.fullmatch(value.strip()) else value
+def spelling(there: pandas.Series[Any]) -> Spelling:
+    """How numbers in text are written: "1.234,50 €" gives (",", "€"). () where some are none, have another unit, or are
+    whole numbers and no more, which may be codes.
+    """
+    for sign, form in AMOUNTS.items():
+        found = []
+        for value in there:
+            m = form.fullmatch(value.strip()) if isinstance(value, str) else None
+            if m is None:
+                break
+            found.append(m)
+        else:
+            units = {u for m in found if (u := _unit(m))}
+            if len(units) <= 1 and _told(sign, found, bool(units)):
+                return sign, *units, *[""][len(units):]
+    return ()
+
+
+def _told(sign: str, found: list[re.Match[str]], unit: bool) -> bool:
+    """Whether they are more than codes: 12 345 and 67 890 may be some, or 10.12.200.100, 3.4 and 12 345 are none."""
+    if unit or any(m["part"] or m["power"] or m["below"] for m in found):
+        return True
+    parted = [m for m in found if m["group"]]
+    blanks = any(m["group"] not in ".," for m in parted)
+    return bool(parted) and sign == "." and (not blanks or len({len(m[0]) for m in found}) > 1)
+
+
+def _unit(m: re.Match[str]) -> str:
+    """The currency or unit, of several things that of one: 1 day, 3 days."""
+    unit = m["first"] or m["unit"] or ""
+    return unit[:-1] if len(unit) > 3 and unit.endswith("s") else unit
+
+
+def plain(value: Any, how: Spelling) -> Any:
+    """A number in text as Python writes it: "$1,234.50" → "1234.50"; anything else, or of another unit, as it is."""
+    m = AMOUNTS[how[0]].fullmatch(value.strip()) if how and isinstance(value, str) else None
+    if m is None or _unit(m) not in ("", how[1]):
+        return value
+    below = m["below"] or any(m[k] in ("-", "−") for k in ("minus", "minus2"))
+    whole = re.sub(r"\D", "", m["whole"]) or "0"
+    return f"{'-' * bool(below)}{whole}{'.' + m['part'] if m['part'] else ''}{m['power'] or ''}"
+
+
+def read_as(there: pandas.Series[Any], how: Spelling) -> str:
+    """What is said of a column of text that was read as numbers."""
+    shown = next((v for v in there if plain(v, how) != v), there.iloc[0])
+    return f"is read as numbers, {shown!r} as {plain(shown, how)}"
 
 
 def first_of(there: pandas.Series[Any]) -> str:

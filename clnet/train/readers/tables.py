@@ -18,7 +18,7 @@ from ..preparing import Preparation
 from ..samples import Dataset
 from .columns import FEW, Array, Category, Column, Date, Number, doubts, kind_of, no_numbers, numbers
 from .frames import frame_of, is_rows, listed, read_frame
-from .spelt import alike, marked
+from .spelt import alike, read_as, spelling
 from .targets import TASKS, Amounts, Classes, Target, Task, task_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TablePreparation(Preparation):
         for name in (n for n in frame.columns if n not in wishes.target and n not in left_out):
             kind = "category" if name in wishes.categorical else kind_of(frame[name])
             if kind == "number":
-                numbers(name, frame[name], who, marked(frame[name].dropna()))  # says what is none
+                numbers(name, frame[name], who, spelling(frame[name].dropna()))  # says what is none
             why = [w for what, w in doubts(name, frame[name], kind, wishes.max_categories) if what == "left out"]
             if why and (name not in wishes.keep or not frame[name].notna().any()):
                 left_out = {**left_out, name: why[0]}
@@ -206,8 +206,8 @@ def from_frame(frame: Any, target: str | int | Sequence[Any] | None = None, *, t
     Numbers become (v - mean) / deviation, missing ones the median, which a second column points out; yes and no 1
     and 0; text and categories one-hot; dates year, month, day, weekday and hour, as far as they vary. Text is dates
     where all of it is 2024-12-31, 31.12.2024 or, as some value must tell, 31/12/2024 or 12/31/2024; it is numbers,
-    with a warning, where all of it is as $1,234.50 or 12 %. Columns of one value, that count the rows or tell every
-    row apart are left out, with a warning.
+    with a warning, where all of it is as $1,234.50, 1.234,50 €, 12 % or 80.5 kg, of one unit. Columns of one value,
+    that count the rows or tell every row apart are left out, with a warning.
 
     target               the column to predict, or several columns of numbers; rows without are left out, with a warning
     task                 "classes" or "regression"; None: text, categories, yes and no are classes, and whole numbers
@@ -254,6 +254,9 @@ def prepared(frame: pandas.DataFrame, wishes: Wishes, title: str, who: str, dept
             said.append(f"{name!r} {why}{' (left out)' if name in found.left_out else ''}")
     if isinstance(found.target, Classes) and (same := alike(list(found.classes))):
         said.append(f"{wishes.target[0]!r} has classes that are the same but for blanks or capitals: {listed(same)}")
+    if isinstance(found.target, Amounts):
+        spelt = zip(wishes.target, found.target.spelt, strict=True)
+        said += [f"{name!r} {read_as(frame[name], how)}" for name, how in spelt if how]
     if said:
         warnings.warn(f"{who}: {'; '.join(said)}.", UserWarning, stacklevel=depth)
     return found.table(frame, bool(wishes.target), title, wishes)
@@ -308,15 +311,20 @@ def _reading(given: dict[str, Any]) -> dict[str, Any]:
     return {"sep": None, "decimal": None, "na_values": (), "encoding": "utf-8", **given}
 
 
+def _tuples(value: Any) -> Any:
+    """The lists of JSON as the tuples that they were."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 def _column_of(fields: dict[str, Any]) -> Column:
-    fields = dict(fields)
-    kind = fields.pop("kind")
-    if kind == "date":
-        return Date(fields["name"], tuple(Number(**p) for p in fields["parts"]), fields.get("first", ""))
-    found: Column = KINDS[kind](**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    given = {k: _tuples(v) for k, v in fields.items() if k not in ("kind", "parts")}
+    if fields["kind"] == "date":
+        parts = tuple(Number(**{k: _tuples(v) for k, v in p.items()}) for p in fields["parts"])
+        return Date(parts=parts, **given)
+    found: Column = KINDS[fields["kind"]](**given)
     return found
 
 
 def _target_of(fields: dict[str, Any]) -> Target:
-    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k != "kind"}
-    return Classes(**plain) if fields["kind"] == "classes" else Amounts(**plain)
+    given: dict[str, Any] = {k: _tuples(v) for k, v in fields.items() if k != "kind"}
+    return Classes(**given) if fields["kind"] == "classes" else Amounts(**given)

@@ -11,7 +11,7 @@ from ...errors import DataError
 from ...show import plural
 from .columns import Array, _natural, kind_of, numbers, words
 from .frames import listed
-from .spelt import marked
+from .spelt import Spelling, spelling
 
 if TYPE_CHECKING:
     import pandas
@@ -71,14 +71,14 @@ class Classes:
 @dataclass(frozen=True)
 class Amounts:
     """(v - mean) / scale of numbers, float32 (N, columns); mean 0 and scale 1 where they stay in their units.
-    `marked`: whether some are text, as of Number.
+    `spelt`: how those are written that are text, as of Number.
     """
 
     kind: ClassVar[str] = "regression"
     names: tuple[str, ...]
     mean: tuple[float, ...]
     scale: tuple[float, ...]
-    marked: bool = False
+    spelt: tuple[Spelling, ...] = ()
     classes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -86,19 +86,20 @@ class Amounts:
         if date := next((n for n in names if kind_of(frame[n]) == "date"), None):
             raise DataError(f"{who}: expected numbers or classes in column {date!r}; got dates; make numbers of them: "
                             f"(frame[{date!r}] - day).dt.days.")
-        text = any(marked(frame[n].dropna()) for n in names)
-        found = [numbers(n, frame[n], who, text) for n in names]
+        spelt = tuple(spelling(frame[n].dropna()) for n in names)
+        found = [numbers(n, frame[n], who, how) for n, how in zip(names, spelt, strict=True)]
         if not standardise:
-            return cls(names, (0.0,) * len(names), (1.0,) * len(names), text)
+            return cls(names, (0.0,) * len(names), (1.0,) * len(names), spelt)
         return cls(names, tuple(float(np.nanmean(v)) for v in found),
-                   tuple(float(np.nanstd(v)) or 1.0 for v in found), text)
+                   tuple(float(np.nanstd(v)) or 1.0 for v in found), spelt)
 
     @property
     def outputs(self) -> int:
         return len(self.names)
 
     def values(self, frame: pandas.DataFrame, who: str) -> Array:
-        found = np.stack([numbers(n, frame[n], who, self.marked) for n in self.names], 1)
+        spelt = self.spelt or ((),) * len(self.names)
+        found = np.stack([numbers(n, frame[n], who, how) for n, how in zip(self.names, spelt, strict=True)], 1)
         return ((found - self.mean) / self.scale).astype(np.float32)
 
     def in_units(self, output: Array) -> Array:
@@ -125,6 +126,6 @@ def task_of(s: pandas.Series[Any]) -> Task:
         return "classes"
     if kind_of(s) != "number" or not len(there):
         return "regression"
-    values = np.unique(numbers(str(s.name), there, "table", marked(there)))
+    values = np.unique(numbers(str(s.name), there, "table", spelling(there)))
     whole = bool((np.asarray(values, np.float64) % 1 == 0).all())
     return "classes" if whole and len(values) <= MOST and len(there) >= EACH * len(values) else "regression"

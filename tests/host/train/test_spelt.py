@@ -13,6 +13,7 @@ import pytest
 from clnet.errors import DataError
 from clnet.train import data
 from clnet.train.preparing import load_preparation
+from clnet.train.readers.columns import kind_of
 
 ROWS = 40
 DAYS = pd.date_range("2024-01-01", periods=ROWS, freq="11D")
@@ -54,9 +55,53 @@ def test_numbers_with_currency_percent_and_thousands_are_numbers_and_said(form: 
     assert prices.preparation.target.mean == (10500.0,)
 
 
-def test_text_that_is_no_such_number_stays_text_and_numbers_stay_strict() -> None:
-    codes = table(["12,5", "1,234"] * 20)
-    assert codes.columns[0][1:] == ("c=1,234", "c=12,5")
+def comma(n: float) -> str:
+    return f"{n:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+@pytest.mark.parametrize("spelt, first", (
+    (lambda n: f"{comma(n)} €", "'0,00 €' as 0.00"), (lambda n: f"{n:.1f}".replace(".", ","), "'0,0' as 0.0"),
+    (lambda n: f"{n:,.0f}".replace(",", "\u202f"), r"'1.u202f096' as 1096"),
+    (lambda n: f"CHF {n:,.2f}".replace(",", "'"), "'CHF 0.00' as 0.00"),
+    (lambda n: f"({n:,.2f})", r"'\(0.00\)' as -0.00"),
+    (lambda n: f"{n:.6e}", "'0.000000e\\+00' as 0.000000e"), (lambda n: f"{n:.1f} kg", "'0.0 kg' as 0.0"),
+    (lambda n: f"{n:.0f} day{'s' * int(n != 1)}", "'0 days' as 0"), (lambda n: f"{n:.2f}", "'0.00' as 0.00"),
+    (lambda n: f"−{n:.1f} °C", "'−0.0 °C' as -0.0")))
+def test_numbers_as_countries_and_units_write_them_are_numbers_and_said(spelt: Any, first: str, tmp_path: Path) -> None:
+    numbers = np.arange(ROWS) * 137.0
+    sign = -1 if "as -" in first else 1
+    with pytest.warns(UserWarning, match=f"'c' is read as numbers, {first}"):
+        found = table([spelt(n) for n in numbers])
+    wanted = table(numbers * sign)
+    np.testing.assert_allclose(found.x, wanted.x, atol=1e-5)
+    found.preparation.save(tmp_path / "p.json")
+    again = load_preparation(tmp_path / "p.json")
+    assert again == found.preparation
+    row = PLAIN[:1].assign(c=spelt(1024.0))
+    np.testing.assert_allclose(again.apply(row).x, wanted.preparation.apply(row.assign(c=sign * 1024.0)).x, atol=1e-5)
+
+
+def test_another_unit_is_no_number() -> None:
+    with pytest.warns(UserWarning, match="is read as numbers"):
+        weights = table([f"{k}.5 kg" for k in range(ROWS)]).preparation
+    with pytest.raises(DataError, match="expected numbers in kg in column 'c'; got '82 g'"):
+        weights.apply(PLAIN[:1].assign(c="82 g"))
+    assert len(table(["5 kg", "500 g"] * 20).columns[0]) == 3  # categories
+    with pytest.warns(UserWarning, match="'y' is read as numbers, '0,5 €' as 0.5"):
+        prices: Any = data.from_frame({"a": np.sqrt(range(ROWS)), "y": [f"{k},5 €" for k in range(ROWS)]}, target="y")
+    assert prices.preparation.target.mean == (20.0,)
+
+
+@pytest.mark.parametrize("codes", (
+    [f"{k:05}" for k in range(ROWS)], [f"10.0.0.{k}" for k in range(ROWS)], [f"{k}A" for k in range(ROWS)],
+    [f"555 123 {k + 100}" for k in range(ROWS)], [f"030 {k + 100}" for k in range(ROWS)],
+    [f"192.168.100.{k + 100}" for k in range(ROWS)], [f"Q{k}" for k in range(ROWS)], [f"{k}:30" for k in range(ROWS)],
+    ["1.234,5", "1,234.5"] * 20, ["$5", "€5"] * 20), ids=lambda codes: codes[0])
+def test_codes_are_no_numbers(codes: list[str]) -> None:
+    assert kind_of(pd.Series(codes)) == "category"
+
+
+def test_numbers_stay_strict() -> None:
     with pytest.raises(DataError, match="expected numbers in column 'c'; got '1,234'"):
         table(np.arange(ROWS) * 2.5).preparation.apply(PLAIN[:1].assign(c="1,234"))
 
