@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...core.size import common_divisor, divides, number, parted, reaches, varies
+
+
+def below(a: Any, b: Any) -> bool:
+    """Whether a < b. It is noted where it holds, for what follows from it; where it does not just now, what is done
+    instead has to be right for every shape.
+    """
+    return bool(number(a) < number(b) and a < b)
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,8 @@ class Expr:
     __slots__ = ("_hash", "const", "low", "terms", "top")
 
     def __init__(self, terms: dict[Atom, int], const: int = 0) -> None:
-        self.terms = {a: c for a, c in terms.items() if c and a.top}
+        # A size that is 0 just now is none for others: its term stays.
+        self.terms = {a: c for a, c in terms.items() if (varies(c) or c) and (varies(a.top) or a.top)}
         self.const = self.low = self.top = const
         self._hash: int | None = None
         for a, c in self.terms.items():
@@ -119,7 +127,7 @@ class Expr:
         if k == 1:
             return self
         whole, rest = self._split(k)
-        if 0 <= rest.low and rest.top < k:
+        if 0 <= rest.low and below(rest.top, k):
             return whole
         if rest.low < 0:
             return _quotient(self, k)
@@ -133,7 +141,7 @@ class Expr:
         for c in sorted({abs(v) for v in self.terms.values()}, key=number, reverse=True):
             if divides(c, k) and 1 < c < k:
                 row, e = self._split(c)
-                if row.terms and 0 <= e.low and e.top < c:
+                if row.terms and 0 <= e.low and below(e.top, c):
                     return row, c, e
         return None
 
@@ -141,7 +149,7 @@ class Expr:
         if k == 1:
             return Expr({})
         _, rest = self._split(k)
-        if 0 <= rest.low and rest.top < k:
+        if 0 <= rest.low and below(rest.top, k):
             return rest
         if rest.low >= 0 and (rows := rest._rows(k)) is not None:
             row, c, e = rows
@@ -239,7 +247,7 @@ class Condition:
         parts = []
         if self.expr.low < 0:
             parts.append(f"(long)({text}) >= 0")
-        if self.expr.top >= self.n * self.by:
+        if not below(self.expr.top, self.n * self.by):
             parts.append(f"(long)({text}) < {self.n * self.by}")
         if self.by > 1:
             parts.append(f"({text}) % {self.by} == 0")
@@ -247,7 +255,7 @@ class Condition:
 
     @property
     def always(self) -> bool:
-        return self.expr.low >= 0 and self.expr.top < self.n * self.by and self.by == 1
+        return self.by == 1 and self.expr.low >= 0 and below(self.expr.top, self.n)
 
 
 class Index(tuple[Expr, ...]):
@@ -312,5 +320,5 @@ class Flat:
         for n in shape:
             stride //= max(n, 1)
             q = self.expr // stride if stride else const(0)
-            out.append(const(0) if not n else q % n if q.top >= n else q)
+            out.append(const(0) if not n else q if below(q.top, n) else q % n)
         return Index(out)

@@ -25,6 +25,7 @@ from clnet.core.size import (
     varies,
 )
 from clnet.core.varying import BEYOND, CLASSES, LEAST, Varying
+from clnet.engine.compile.index import below
 
 WHOLE: list[Callable[[Any, Any], Any]] = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
 
@@ -121,6 +122,14 @@ def test_what_holds_for_every_shape_is_not_noted() -> None:
     assert (8 * n) % 4 == 0 and 8 * n // 4 == 2 * n and (8 * n + 3) // 8 == n and (8 * n + 3) % 8 == 3
     assert (n * n) // n == n and divides(4, 12 * n) and not divides(5, 12 * n) and divides(n, 3 * n)
     assert len(varying.conditions) == known
+
+
+def test_what_holds_just_now_is_noted_and_what_does_not_is_left_to_the_kernel() -> None:
+    varying = Varying([40])
+    (n,) = varying.axes
+    known = len(varying.conditions)
+    assert not below(63, n) and below(n - 1, n) and len(varying.conditions) == known
+    assert below(n, 64) and len(varying.conditions) == known + 1 and varying.serves((63,)) and not varying.serves((64,))
 
 
 def test_a_plan_serves_one_class_of_sizes() -> None:
