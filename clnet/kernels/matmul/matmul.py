@@ -220,8 +220,10 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
     cut, _ = _blocks(t, strided, 1 if turned else row_k, k, nv * width, size)
     pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
     missed = t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1
-    share = cores * _dealt(cols / (nv * lanes), rows / mr, batch, cores)
-    return missed * share * products * k + vectors * k * pack + rows * (vectors * 2 + copied * k * t["line"])
+    work = missed * products * k
+    taking = max(1, min(cores, int(work * batch / t["item"])))  # to more of them it is not worth dealing
+    share = taking * _dealt(cols / (nv * lanes), rows / mr, batch, taking)
+    return share * work + vectors * k * pack + rows * (vectors * 2 + copied * k * t["line"])
 
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:

@@ -12,12 +12,13 @@ from clnet.workbench import played
 from clnet.workbench.tune.tasks import strides
 
 
-def chosen(profile: str, m: int, k: int, n: int) -> dict[str, Any]:
+def chosen(profile: str, m: int, k: int, n: int, cores: int = 2) -> dict[str, Any]:
     """Of xᵀ @ w."""
     device = played.device(profile)
     with tuning.rules_alone():
         table = tuple(sorted(tuning.numbers(device, "matmul cpu", "").items()))
-    return dict(_cpu(device.vector_width, 2, 1, m, n, k, *strides("TN", m, k, n), 4, table, (False, False))["defines"])
+    plan = _cpu(device.vector_width, cores, 1, m, n, k, *strides("TN", m, k, n), 4, table, (False, False))
+    return dict(plan["defines"])
 
 
 @pytest.mark.parametrize(("profile", "m", "k", "copied"), [
@@ -53,3 +54,11 @@ def test_cores_have_as_much_to_do(m: int, k: int, n: int) -> None:
     """Three panels of 32 columns take two cores as long as four would."""
     found = chosen("avx512", m, k, n)
     assert -(-n // found["JC"]) * -(-m // found["IC"]) % 2 == 0, found
+
+
+@pytest.mark.parametrize("cores", [8, 64])
+def test_small_products_are_not_dealt_to_more_cores_than_it_is_worth(cores: int) -> None:
+    """Tiles of a few rows would give each of many cores something to do, at half the rate."""
+    found = chosen("avx512", 64, 64, 64, cores)
+    assert found["MR"] * found["NV"] >= 16, found
+    assert chosen("avx512", 512, 512, 512, cores)["MR"] >= 6
