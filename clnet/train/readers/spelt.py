@@ -34,9 +34,12 @@ def spelling(there: pandas.Series[Any]) -> Spelling:
     """How numbers in text are written: "1.234,50 €" gives (",", "€"). () where some are none, have another unit, or are
     whole numbers and no more, which may be codes.
     """
+    if not len(there) or not isinstance(there.iloc[0], str):
+        return ()
+    values = there.unique()
     for sign, form in AMOUNTS.items():
         found = []
-        for value in there:
+        for value in values:
             m = form.fullmatch(value.strip()) if isinstance(value, str) else None
             if m is None:
                 break
@@ -49,7 +52,9 @@ def spelling(there: pandas.Series[Any]) -> Spelling:
 
 
 def _told(sign: str, found: list[re.Match[str]], unit: bool) -> bool:
-    """Whether they are more than codes: 12 345 and 67 890 may be some, or 10.12.200.100, 3.4 and 12 345 are none."""
+    """Whether they are more than codes, as 00123, 123 456 and 789 012 of one length, and 192.168.100.101 may be; 3.4,
+    $ 3, 12 345 and 7, 1,234 and 12 are numbers.
+    """
     if unit or any(m["part"] or m["power"] or m["below"] for m in found):
         return True
     parted = [m for m in found if m["group"]]
