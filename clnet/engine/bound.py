@@ -80,24 +80,26 @@ class BoundPlan:
         buffers have to be set again. A kernel gets its numbers when it is launched: the device is at work by then.
         """
         old, new = self.plan.launches, plan.launches
-        self.plan, self.grids = plan, plan.grids
+        coming, moved = {i: dict(found) for i, found in self.coming.items()}, False
         if isinstance(old, AtShape) and isinstance(new, AtShape) and old.moving is new.moving:
             for (later, places), a, b in zip(new.moving.takers, old.arguments, new.arguments, strict=True):
                 if a != b:
                     argument = later.of(b)
                     for i, k in places:
-                        self.coming.setdefault(i, {})[k] = argument
-            return False
-        return self._moved(old, new)
+                        coming.setdefault(i, {})[k] = argument
+        else:
+            moved = self._moved(old, new, coming)
+        self.coming, self.plan, self.grids = coming, plan, plan.grids  # at once: an interrupt before leaves the old one
+        return moved
 
-    def _moved(self, old: Sequence[Launch], new: Sequence[Launch]) -> bool:
+    def _moved(self, old: Sequence[Launch], new: Sequence[Launch], coming: dict[int, dict[int, Any]]) -> bool:
         """The same where everything may differ: slots lie elsewhere."""
         moved = False
         for i, (kernel, was, now) in enumerate(zip(self.kernels, old, new, strict=True)):
             for k, ((kind, before), (_, value)) in enumerate(zip(was.args, now.args, strict=True)):
                 if kernel is not None and before != value:
                     if kind == "value":
-                        self.coming.setdefault(i, {})[k] = value
+                        coming.setdefault(i, {})[k] = value
                     moved = moved or kind != "value"
         if moved:
             self.addresses = [(kernel, k, value) for kernel, launch in zip(self.kernels, new, strict=True)
@@ -107,8 +109,9 @@ class BoundPlan:
 
     def arrive(self, i: int) -> None:
         """What came for a launch."""
-        for k, argument in self.coming.pop(i).items():
+        for k, argument in self.coming[i].items():
             give(self.kernels[i], k, argument)
+        del self.coming[i]
 
     def set_args(self, buffers: Any) -> None:
         """Presets every argument that is a buffer; `buffers(address)` gives the cl.Buffer of an address."""

@@ -13,6 +13,7 @@ from clnet import layers as L
 from clnet import ops as F
 from clnet.core.autodiff import gradients
 from clnet.core.tensor import tensor
+from clnet.engine import bound
 from clnet.engine.record import Recorded
 from clnet.errors import ShapeError
 
@@ -135,6 +136,31 @@ def test_the_gradient_of_a_table_is_right_where_a_size_is_the_whole_of_it(engine
         want[:n] = 2 * (x + table.numpy()[:n].astype(np.float64)).sum(0)
         assert np.abs(recorded(x).numpy() - want).max() < 2e-5
     assert recorded.recorded == 2 and not recorded.fixed and not recorded.refused
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_interrupt_while_kernels_take_another_size_loses_none(engine, monkeypatch, at):
+    w, real, given = tensor(normal(5, 40)), bound.give, []
+    step = Recorded(lambda x: F.softmax(F.tanh(x @ w)[::-1], axis=0))
+
+    def give(*args):
+        given.append(args)
+        if len(given) == at:
+            raise KeyboardInterrupt
+        real(*args)
+
+    def right(n):
+        x = normal(n, 5)
+        e = np.exp(np.tanh(x.astype(np.float64) @ w.numpy())[::-1])
+        assert np.abs(step(x).numpy() - e / e.sum(0)).max() < 1e-5
+
+    for n in (40, 33, 37):
+        right(n)
+    monkeypatch.setattr(bound, "give", give)
+    with pytest.raises(KeyboardInterrupt):
+        step(normal(50, 5))
+    for n in (50, 33, 50, 37):
+        right(n)
 
 
 def test_a_larger_shape_moves_the_arena_and_nothing_is_lost(engine):
