@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 LETTER = r"(?:[^\W\d_]|[°µ/²³·])"
 UNIT = rf"[%‰$€£¥₹]|(?<=\s){LETTER}{{1,9}}|{LETTER}{{2,9}}"  # one letter without a blank before may be a code: 12A
 # What an amount is, by the sign between whole and parts; -$ 3, ($3.00) as accountants write it, 1 234,50 EUR, 8.3e4 kg.
+# None begins with a needless 0, as 05.2024 and codes do.
 AMOUNTS = {sign: re.compile(
     rf"(?P<below>\()?(?P<minus>[-+−]?)(?P<first>[$€£¥₹]|[A-Z]{{3}}(?=\s))?\s?(?P<minus2>[-+−]?)"
-    rf"(?P<whole>[1-9]\d{{0,2}}(?P<group>[{parts}\s'’])\d{{3}}(?:(?P=group)\d{{3}})*|\d+|(?=[{sign}]\d))"
+    rf"(?P<whole>[1-9]\d{{0,2}}(?P<group>[{parts}\s'’])\d{{3}}(?:(?P=group)\d{{3}})*|0|[1-9]\d*|(?=[{sign}]\d))"
     rf"(?:[{sign}](?P<part>\d*))?(?P<power>[eE][-+]?\d+)?\s?(?P<unit>{UNIT})?(?(below)\))")
     for sign, parts in ((".", ","), (",", "."))}
 TIME = r"([ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?"

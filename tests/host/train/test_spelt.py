@@ -96,7 +96,8 @@ def test_another_unit_is_no_number() -> None:
     [f"{k:05}" for k in range(ROWS)], [f"10.0.0.{k}" for k in range(ROWS)], [f"{k}A" for k in range(ROWS)],
     [f"555 123 {k + 100}" for k in range(ROWS)], [f"030 {k + 100}" for k in range(ROWS)],
     [f"192.168.100.{k + 100}" for k in range(ROWS)], [f"Q{k}" for k in range(ROWS)], [f"{k}:30" for k in range(ROWS)],
-    ["1.234,5", "1,234.5"] * 20, ["$5", "€5"] * 20), ids=lambda codes: codes[0])
+    [f"{k % 12 + 1:02}.2024" for k in range(ROWS)], ["1.234,5", "1,234.5"] * 20, ["$5", "€5"] * 20),
+    ids=lambda codes: codes[0])
 def test_codes_are_no_numbers(codes: list[str]) -> None:
     assert kind_of(pd.Series(codes)) == "category"
 
