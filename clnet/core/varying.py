@@ -91,7 +91,9 @@ class Varying:
         held = SIGNS[kind](size.value)
         if held and kind == "==":
             raise Coincidence(self.behind(size))
-        self.conditions[kind, size.number] = held
+        if (kind, size.number) not in self.conditions:
+            self.conditions[kind, size.number] = held
+            self._latest = None  # which knew nothing of it
         return held
 
     def behind(self, size: Any) -> set[int]:
@@ -105,6 +107,16 @@ class Varying:
     def described(self, key: Any) -> tuple[Any, ...]:
         """A key that holds sizes as one that is equal for those of another plan with axes of the same classes."""
         return _described(key), _described(tuple(self.atoms)), tuple(self.ranges)
+
+    def noted_in(self, other: Varying) -> bool:
+        """Whether all that was noted here was noted there, of the same sizes: shapes that it serves are served here."""
+        return (self.ranges == other.ranges
+                and _described(tuple(self.atoms)) == _described(tuple(other.atoms[: len(self.atoms)]))
+                and self._noted().items() <= other._noted().items())
+
+    def _noted(self) -> dict[Any, bool]:
+        """The conditions, by the terms of their sizes."""
+        return {(kind, frozenset(self.sizes[n].terms.items())): held for (kind, n), held in self.conditions.items()}
 
     # --- for another shape
     def expect(self, sizes: Iterable[Any]) -> None:
@@ -130,9 +142,10 @@ class Varying:
         if min(axes) < LEAST or [_end(n) for n in axes] != self._ends:  # most that are refused, at once
             return None
         numbers = self.at(axes)
-        noted = self.conditions.items()
-        alike = all(SIGNS[kind](numbers(self.sizes[n])) is held for (kind, n), held in noted)
-        return numbers if alike else None
+        if numbers.alike is None:
+            noted = self.conditions.items()
+            numbers.alike = all(SIGNS[kind](numbers(self.sizes[n])) is held for (kind, n), held in noted)
+        return numbers if numbers.alike else None
 
     def serves(self, axes: Sequence[int]) -> bool:
         """Whether all that was noted comes out the same."""
@@ -140,10 +153,13 @@ class Varying:
 
 
 class Numbers:
-    """Sizes -> their numbers for one shape; everything else as it is."""
+    """Sizes -> their numbers for one shape; everything else as it is. `alike`: whether all that was noted comes out the
+    same, where somebody asked.
+    """
 
     def __init__(self, varying: Varying, axes: Sequence[int], known: dict[int, Number]) -> None:
         self.axes = tuple(axes)
+        self.alike: bool | None = None
         self._atoms: dict[int, Number] = dict(enumerate(axes))
         self._kinds = varying.atoms
         self._sizes = known

@@ -95,6 +95,9 @@ class Recording:
             settle([*t.variables, *t.read])  # what was traced is in memory then, and so a leaf
         self._varying = varying
         self._plan, self.leaves = self._planned(engine, varying)
+        # The plan may be that of an equal step, which decided something else before it was recorded.
+        self._asked = (varying is not None and isinstance(self._plan, SizedPlan)
+                       and varying is not self._plan.varying and not varying.noted_in(self._plan.varying))
         n, places = len(t.inputs), {id(leaf): k for k, leaf in enumerate(self.leaves)}
         self.watched = [(n + k, v) for k, v in enumerate(t.variables)]
         self.watched += [(places[id(was)], v) for v, was in read if id(was) in places]
@@ -138,8 +141,7 @@ class Recording:
         axes, mine = self.varies.values(specs), self._varying
         if axes is None or mine is None or not self._plan.serves(axes):
             return False
-        # The plan may be that of an equal step, which decided something else before it was recorded.
-        return mine is self._plan.varying or mine.serves(axes)
+        return not self._asked or mine.serves(axes)
 
     def plan(self, specs: tuple[Spec, ...]) -> Plan:
         """The plan for inputs of these specs."""

@@ -17,7 +17,7 @@ from ..core.precision import current_precision, stored_dtype
 from ..core.spec import Spec, dtype_name, is_float
 from ..core.state import structure
 from ..core.tensor import tensor
-from ..engine.record import Recorded, alone, infer
+from ..engine.record import SHAPES, Recorded, alone, infer
 from ..errors import ClnetError, ConfigError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..losses.ignored import counted, scored
@@ -27,8 +27,6 @@ from .lazy import PIECE
 from .samples import Samples
 from .sequences import Sequences
 from .step import mode
-
-KINDS = 64  # of samples that a model is remembered to take
 
 
 class Tried:
@@ -51,7 +49,7 @@ class Tried:
                 if not recorded.knows(tuple(rows)):
                     self.again(data)
                 self._known[kind] = None
-                while len(self._known) > KINDS:
+                while len(self._known) > SHAPES:
                     self._known.popitem(last=False)
 
     def again(self, data: Samples) -> None:

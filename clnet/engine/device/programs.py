@@ -223,7 +223,7 @@ class ProgramCache:
 
     def _lasting(self, source: str) -> bool:
         # The key knows the source, not the files it includes: such programs are compiled once per process.
-        return not self.device.known.keeps and not INCLUDE.search(source)
+        return not self.device.known.keeps and not ("include" in source and INCLUDE.search(source))
 
     def _make(self, key: str, source: str, options: Sequence[str], name: str) -> Any:
         lasting = self._lasting(source)

@@ -18,9 +18,11 @@ from clnet.core.size import (
     common_divisor,
     divides,
     in_text,
+    larger,
     number,
     real,
     settled,
+    smaller,
     typical,
     varies,
 )
@@ -98,6 +100,31 @@ def test_nothing_takes_the_number_unnoticed(take: Callable[[Any], Any]) -> None:
     with pytest.raises(Unsettled) as error:
         take(n)
     assert error.value.axes == {0}
+
+
+def test_sizes_of_every_kind_and_what_was_noted_come_out_at_once_as_they_do_one_by_one() -> None:
+    varying = Varying([40, 7])
+    n, m = varying.axes
+    of = [n * m - 3, (n + 5) // 4 % 7, smaller(n, 3 * m), larger(n, m * m), (n + 1) / (m + 2), -n, math.ceil(n / 4),
+          n - 0.25]
+    assert below(m, n) and not n < 2 * m
+    one = varying.serving((50, 9))
+    assert one is not None
+    singly = [one(size) for size in of]
+    varying.expect(of)
+    several = varying.serving((50, 9))
+    assert several is not None and several is not one and [several(size) for size in of] == singly
+    assert singly == [447, 6, 27, 81, 51 / 11, -50, 13, 49.75]
+    assert varying.serving((17, 9)) is None, "17 < 2 * 9"
+    assert below(n, 100 * m) and varying.serving((50, 9)) is not several, "what is noted later counts, too"
+
+
+def test_what_was_noted_elsewhere_of_the_same_sizes_need_not_be_asked_again() -> None:
+    first, second = Varying([40]), Varying([40])
+    assert all(below(v.axes[0], 64) for v in (first, second))
+    assert first.noted_in(second) and second.noted_in(first)
+    assert below(10, first.axes[0]) and not first.noted_in(second) and second.noted_in(first)
+    assert not Varying([400]).noted_in(second), "of another class"
 
 
 def test_only_the_axes_behind_a_size_are_settled() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -18,23 +19,22 @@ from ..row import Row
 from ..suites.steps import Task
 from .apart import Apart
 from .networks import LONGEST, ragged
-from .runners import KINDS, SAMPLES, Attempts, Runner, against, ms, ours, peers_of, shaped
+from .runners import KINDS, Runner, against, ms, ours, peers_of, shaped
 
 SHORTEST = 8
 STEPS, QUICK_STEPS = 1000, 40
 CHUNK = 10  # steps in a row, then the peer takes the same; what is built after the first of them is counted
 BUDGET, QUICK_BUDGET = 120.0, 15.0  # [s] of ours, after which no chunk begins; two there are
-TABLE, QUICK_TABLE = 10, 3  # lengths that are timed when they are known
+EARLY = 3  # chunks, some of whose lengths are timed again and again when they are known: between the chunks that follow
+TABLE, QUICK_TABLE = 10, 3  # so many of them
 
 
 @dataclass
 class Walk:
-    """What a run over random lengths came to: [s] a chunk, ours and the peers'; programs built after the first chunk;
-    [bytes] of our buffers in use before and after; `full`: what ended it, if memory did.
+    """What a run over random lengths came to: programs built after the first chunk; [bytes] of our buffers in use
+    before and after; `full`: what ended it, if memory did.
     """
 
-    mine: list[float] = field(default_factory=list)
-    its: dict[str, list[float]] = field(default_factory=dict)
     built: int = 0
     before: int = 0
     after: int = 0
@@ -43,10 +43,14 @@ class Walk:
 
 @dataclass
 class Walker:
-    """Someone on the way through lengths. `known`: a step of a length that it has seen."""
+    """Someone on the way through lengths. `known`: a step of a length that it has seen; `took`: [s] a chunk; `paces`:
+    [s] a step of one length, in chunks of it.
+    """
 
     runner: Runner
     known: Run | None = None
+    took: list[float] = field(default_factory=list)
+    paces: dict[int, list[float]] = field(default_factory=dict)
 
     def chunk(self, tasks: Sequence[Task]) -> float:
         """[s] of a step on each of these, each waited for; data are made before, and threads are awake."""
@@ -58,16 +62,26 @@ class Walker:
         self.known = calls[0]
         return sum(map(self.runner.timed, calls))
 
-    def steady(self, task: Task) -> float:
-        """[s] of a step in chunks of one length, which is known."""
+    def walk(self, tasks: Sequence[Task]) -> None:
+        """A chunk of lengths as they come."""
+        self.took.append(self.chunk(tasks))
+
+    def pace(self, task: Task, length: int) -> None:
+        """A chunk of one length, which is known."""
         self.chunk([task])
-        return statistics.median(self.chunk([task] * CHUNK) for _ in range(SAMPLES)) / CHUNK
+        self.paces.setdefault(length, []).append(self.chunk([task] * CHUNK) / CHUNK)
+
+    def steady(self, lengths: Sequence[int]) -> np.ndarray[Any, Any]:
+        """[s] of each step, were all lengths known."""
+        known = sorted(self.paces)
+        return np.interp(lengths, known, [statistics.mean(self.paces[n]) for n in known])
 
 
 @dataclass(frozen=True)
 class RandomLengths(Apart):
     """[ms] a step over sequences of 8 to 512 steps, and what the same steps would take were each length known: that is
-    interpolated between some of the lengths that were drawn, each timed steady. Ratios are of chunks of steps.
+    interpolated between some of the lengths, each timed steady between the chunks, so that both are of the same hour.
+    Ratios are of chunks of steps.
     """
 
     again: ClassVar[bool] = True
@@ -81,63 +95,73 @@ class RandomLengths(Apart):
 
     def measure(self, setting: Setting) -> list[Row]:
         lengths = drawn(QUICK_STEPS if setting.quick else STEPS)
-        walk = self.walked(setting, lengths, QUICK_BUDGET if setting.quick else BUDGET)
-        gc.collect()  # what was recorded for all these lengths
-        done = lengths[: CHUNK * len(walk.mine)]
-        table = among(done, QUICK_TABLE if setting.quick else TABLE)
-        if not done:
-            return [setting.row(self.suite, self.name, note=walk.full, failed=True)]
-        # A network of its own: how many lengths one has seen before does not count here.
-        me, others = ours(self.task, self.kind, setting.engine), peers_of(self.task, self.kind, setting)
-        steady = {r.name: r.attempt(self._steady, r, table, done) for r in (me, *others)}
-        mine = steady[me.name]
-        later = "" if mine is None else (f"; after the first {CHUNK} {sum(walk.mine[1:]) / mine[CHUNK:].sum():.2f} "
-                                         "of steady")
-        short = f"; ended after {BUDGET if not setting.quick else QUICK_BUDGET:.0f} s" * (len(done) < len(lengths))
-        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(walk.mine) / len(done)), steady_ms=mean(mine),
+        budget = QUICK_BUDGET if setting.quick else BUDGET
+        me = Walker(ours(self.task, self.kind, setting.engine))
+        others = [Walker(r) for r in peers_of(self.task, self.kind, setting)]
+        with _unwalked():
+            walk = self.walked(setting, me, others, lengths, budget)
+        done = lengths[: CHUNK * len(me.took)]
+        if not me.paces:
+            return [setting.row(self.suite, self.name, note=walk.full or "no step ended", failed=True)]
+        mine = me.steady(done)
+        later = f"; after the first {CHUNK} {sum(me.took[1:]) / mine[CHUNK:].sum():.2f} of steady"
+        short = f"; ended after {budget:.0f} s" * (len(done) < len(lengths))
+        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(me.took) / len(done)), steady_ms=ms(mine.mean()),
                            built=walk.built, pool_before=walk.before, pool_after=walk.after, failed=bool(walk.full),
                            note=f"{len(done)} steps of {len(lengths)}, {len(set(done))} lengths{later}"
                                 f"{f'; {walk.full}' if walk.full else short}")
-        return [self._against(bare, o, walk, mean(steady[o.name])) for o in others] or [bare]
+        return [self._against(bare, me, o, done) for o in others] or [bare]
 
-    def walked(self, setting: Setting, lengths: Sequence[int], budget: float) -> Walk:
+    def walked(self, setting: Setting, me: Walker, others: Sequence[Walker], lengths: Sequence[int],
+               budget: float) -> Walk:
         """Chunk after chunk, everybody in turn, until all are done, or we took the budget [s], or all memory."""
         engine, walk = setting.engine, Walk()
         walk.before = engine.pool.statistics().active
-        me = Walker(ours(self.task, self.kind, engine))
-        others = [Walker(r) for r in peers_of(self.task, self.kind, setting)]
-        walk.its, built = {o.runner.name: [] for o in others}, 0
+        table = among(lengths[: CHUNK * EARLY], QUICK_TABLE if setting.quick else TABLE)
+        built = 0
         for k in range(0, len(lengths), CHUNK):
-            if len(walk.mine) >= 2 and sum(walk.mine) > budget:
+            if len(me.took) >= EARLY and sum(me.took) > budget:
                 break
-            tasks = [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]]
             try:
-                walk.mine.append(me.chunk(tasks))
+                me.walk([shaped(self.task, length=n) for n in lengths[k : k + CHUNK]])
             except OutOfDeviceMemory as error:
                 walk.full = " ".join(str(error).split())[:160]
                 break
             built = engine.programs.counters().builds if k == 0 else built
             for o in others:
-                seconds = o.runner.attempt(o.chunk, tasks)
-                walk.its[o.runner.name] += [] if seconds is None else [seconds]
+                o.runner.attempt(o.walk, [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]])
+            if len(me.took) > EARLY:
+                self._paced(me, others, table[len(me.took) % len(table)])
         walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
+        if len(me.took) >= EARLY:
+            for n in table:
+                if n not in me.paces:
+                    self._paced(me, others, n)
         return walk
 
-    def _steady(self, runner: Runner, table: Sequence[int], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
-        """[s] of each step, were all lengths known."""
-        walker = Walker(runner)
-        return np.interp(lengths, table, [walker.steady(shaped(self.task, length=n)) for n in table])
+    def _paced(self, me: Walker, others: Sequence[Walker], length: int) -> None:
+        me.pace(shaped(self.task, length=length), length)
+        for o in others:
+            o.runner.attempt(o.pace, shaped(self.task, length=length), length)
 
-    def _against(self, bare: Row, peer: Attempts, walk: Walk, steady: float | None) -> Row:
-        its = walk.its[peer.name]
-        row = replace(against(bare, peer, list(zip(walk.mine, its, strict=False))), peer_steady_ms=steady)
+    def _against(self, bare: Row, me: Walker, peer: Walker, lengths: Sequence[int]) -> Row:
+        row = against(bare, peer.runner, list(zip(me.took, peer.took, strict=False)))
         # The chunks' times are of other lengths each: their mean counts, not their median.
-        return row if row.peer_ms is None else replace(row, peer_ms=ms(sum(its) / (CHUNK * len(its))))
+        return row if row.peer_ms is None else replace(row, peer_ms=ms(sum(peer.took) / (CHUNK * len(peer.took))),
+                                                       peer_steady_ms=ms(peer.steady(lengths).mean()))
 
 
-def mean(seconds: np.ndarray[Any, Any] | None) -> float | None:
-    """[ms]"""
-    return None if seconds is None else ms(float(seconds.mean()))
+@contextlib.contextmanager
+def _unwalked() -> Iterator[None]:
+    """In the block the collector of cycles does not walk what is there already: modules, those of the peers among them,
+    which take it tens of milliseconds in whoever's step it comes.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def drawn(count: int) -> list[int]:
