@@ -24,7 +24,7 @@ from .runners import KINDS, Runner, against, ms, ours, peers_of, shaped
 SHORTEST = 8
 STEPS, QUICK_STEPS = 1000, 40
 CHUNK = 10  # steps in a row, then the peer takes the same; what is built after the first of them is counted
-BUDGET, QUICK_BUDGET = 120.0, 15.0  # [s] of ours, after which no chunk begins; two there are
+BUDGET, QUICK_BUDGET = 120.0, 15.0  # [s] of ours, after which no chunk begins but the EARLY ones
 EARLY = 3  # chunks, some of whose lengths are timed again and again when they are known: between the chunks that follow
 TABLE, QUICK_TABLE = 10, 3  # so many of them
 
@@ -72,7 +72,7 @@ class Walker:
         self.paces.setdefault(length, []).append(self.chunk([task] * CHUNK) / CHUNK)
 
     def steady(self, lengths: Sequence[int]) -> np.ndarray[Any, Any]:
-        """[s] of each step, were all lengths known."""
+        """[s] of each step, were all lengths known; those beyond all that were timed count as the outermost."""
         known = sorted(self.paces)
         return np.interp(lengths, known, [statistics.mean(self.paces[n]) for n in known])
 
@@ -101,8 +101,8 @@ class RandomLengths(Apart):
         with _unwalked():
             walk = self.walked(setting, me, others, lengths, budget)
         done = lengths[: CHUNK * len(me.took)]
-        if not me.paces:
-            return [setting.row(self.suite, self.name, note=walk.full or "no step ended", failed=True)]
+        if not done:
+            return [setting.row(self.suite, self.name, note=walk.full, failed=True)]
         mine = me.steady(done)
         later = f"; after the first {CHUNK} {sum(me.took[1:]) / mine[CHUNK:].sum():.2f} of steady"
         short = f"; ended after {budget:.0f} s" * (len(done) < len(lengths))
@@ -122,21 +122,20 @@ class RandomLengths(Apart):
         for k in range(0, len(lengths), CHUNK):
             if len(me.took) >= EARLY and sum(me.took) > budget:
                 break
+            tasks = [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]]
             try:
-                me.walk([shaped(self.task, length=n) for n in lengths[k : k + CHUNK]])
+                me.walk(tasks)
             except OutOfDeviceMemory as error:
                 walk.full = " ".join(str(error).split())[:160]
                 break
             built = engine.programs.counters().builds if k == 0 else built
             for o in others:
-                o.runner.attempt(o.walk, [shaped(self.task, length=n) for n in lengths[k : k + CHUNK]])
+                o.runner.attempt(o.walk, tasks)
             if len(me.took) > EARLY:
                 self._paced(me, others, table[len(me.took) % len(table)])
         walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
-        if len(me.took) >= EARLY:
-            for n in table:
-                if n not in me.paces:
-                    self._paced(me, others, n)
+        for n in set(table).intersection(lengths[: CHUNK * len(me.took)]).difference(me.paces):  # the run was short
+            self._paced(me, others, n)
         return walk
 
     def _paced(self, me: Walker, others: Sequence[Walker], length: int) -> None:
