@@ -167,7 +167,7 @@ class Replay:
         self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
         self._kept = dict(self._outputs)  # those that nobody but `values` reads
         self.uses = self._uses()
-        self._state: list[Any] = []
+        self._state: list[tuple[Variable, Any]] = []  # what is watched, and where its value is
         with tracing:
             self._bind()
 
@@ -192,7 +192,7 @@ class Replay:
         self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
         for v in t.variables:
             v.tensor.value = None  # from now on the device's copy is the only true one
-        self._state = [v.tensor.storage for _, v in self.watched]
+        self._state = [(v, v.tensor.storage) for _, v in self.watched]
         self._fed: list[Any] = [None] * n
         self._set()
 
@@ -286,7 +286,7 @@ class Replay:
 
     def _moved(self) -> bool:
         """Whether somebody gave a variable another tensor."""
-        for (_, v), s in zip(self.watched, self._state, strict=True):
+        for v, s in self._state:
             t = v.tensor
             if t.storage is not s or t.op is not None:
                 return True
