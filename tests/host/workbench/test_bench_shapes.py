@@ -165,7 +165,24 @@ def test_memory_that_is_full_is_a_row_that_failed(monkeypatch: pytest.MonkeyPatc
     use(monkeypatch, lengths, known("clnet", seconds))
     (row,) = lengths.RandomLengths(ragged()[1], "training").measure(setting)
     assert row.failed and "20 steps of 1000" in row.note and "the pool: no more" in row.note
-    assert row.ours_ms == pytest.approx(1.0)
+    assert row.ours_ms == row.steady_ms == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("last", [15, 45])
+def test_memory_that_stays_full_is_one_too(
+        monkeypatch: pytest.MonkeyPatch, setting: compare.Setting, last: int) -> None:
+    """Before a known length was timed, and while one is."""
+    count = iter(range(1 << 30))
+
+    def seconds(task: Task) -> float:
+        if next(count) >= last:
+            raise OutOfDeviceMemory("the pool: no more")
+        return 1e-3
+
+    use(monkeypatch, lengths, known("clnet", seconds))
+    (row,) = lengths.RandomLengths(ragged()[1], "training").measure(setting)
+    assert row.failed and "the pool: no more" in row.note and row.ours_ms == pytest.approx(1.0)
+    assert row.steady_ms is None
 
 
 def test_requests_are_served_by_threads_that_stay(monkeypatch: pytest.MonkeyPatch, setting: compare.Setting) -> None:

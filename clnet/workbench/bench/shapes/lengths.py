@@ -69,12 +69,15 @@ class Walker:
     def pace(self, task: Task, length: int) -> None:
         """A chunk of one length, which is known."""
         self.chunk([task])
-        self.paces.setdefault(length, []).append(self.chunk([task] * CHUNK) / CHUNK)
+        seconds = self.chunk([task] * CHUNK) / CHUNK  # or it breaks, and then there is nothing of this length
+        self.paces.setdefault(length, []).append(seconds)
 
-    def steady(self, lengths: Sequence[int]) -> np.ndarray[Any, Any]:
-        """[s] of each step, were all lengths known; those beyond all that were timed count as the outermost."""
+    def steady(self, lengths: Sequence[int]) -> np.ndarray[Any, Any] | None:
+        """[s] of each step, were all lengths known; those beyond all that were timed count as the outermost. None where
+        none was timed.
+        """
         known = sorted(self.paces)
-        return np.interp(lengths, known, [statistics.mean(self.paces[n]) for n in known])
+        return np.interp(lengths, known, [statistics.mean(self.paces[n]) for n in known]) if known else None
 
 
 @dataclass(frozen=True)
@@ -103,13 +106,14 @@ class RandomLengths(Apart):
         done = lengths[: CHUNK * len(me.took)]
         if not done:
             return [setting.row(self.suite, self.name, note=walk.full, failed=True)]
-        mine = me.steady(done)
-        later = f"; after the first {CHUNK} {sum(me.took[1:]) / mine[CHUNK:].sum():.2f} of steady"
+        mine, problem = me.steady(done), walk.full or me.runner.problem
+        later = "" if mine is None else (f"; after the first {CHUNK} {sum(me.took[1:]) / mine[CHUNK:].sum():.2f} "
+                                         "of steady")
         short = f"; ended after {budget:.0f} s" * (len(done) < len(lengths))
-        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(me.took) / len(done)), steady_ms=ms(mine.mean()),
-                           built=walk.built, pool_before=walk.before, pool_after=walk.after, failed=bool(walk.full),
+        bare = setting.row(self.suite, self.name, ours_ms=ms(sum(me.took) / len(done)), steady_ms=mean(mine),
+                           built=walk.built, pool_before=walk.before, pool_after=walk.after, failed=bool(problem),
                            note=f"{len(done)} steps of {len(lengths)}, {len(set(done))} lengths{later}"
-                                f"{f'; {walk.full}' if walk.full else short}")
+                                f"{f'; {problem}' if problem else short}")
         return [self._against(bare, me, o, done) for o in others] or [bare]
 
     def walked(self, setting: Setting, me: Walker, others: Sequence[Walker], lengths: Sequence[int],
@@ -132,22 +136,26 @@ class RandomLengths(Apart):
             for o in others:
                 o.runner.attempt(o.walk, tasks)
             if len(me.took) > EARLY:
-                self._paced(me, others, table[len(me.took) % len(table)])
+                self._paced((me, *others), table[len(me.took) % len(table)])
         walk.built, walk.after = engine.programs.counters().builds - built, engine.pool.statistics().active
         for n in set(table).intersection(lengths[: CHUNK * len(me.took)]).difference(me.paces):  # the run was short
-            self._paced(me, others, n)
+            self._paced((me, *others), n)
         return walk
 
-    def _paced(self, me: Walker, others: Sequence[Walker], length: int) -> None:
-        me.pace(shaped(self.task, length=length), length)
-        for o in others:
-            o.runner.attempt(o.pace, shaped(self.task, length=length), length)
+    def _paced(self, walkers: Sequence[Walker], length: int) -> None:
+        for w in walkers:
+            w.runner.attempt(w.pace, shaped(self.task, length=length), length)
 
     def _against(self, bare: Row, me: Walker, peer: Walker, lengths: Sequence[int]) -> Row:
         row = against(bare, peer.runner, list(zip(me.took, peer.took, strict=False)))
         # The chunks' times are of other lengths each: their mean counts, not their median.
         return row if row.peer_ms is None else replace(row, peer_ms=ms(sum(peer.took) / (CHUNK * len(peer.took))),
-                                                       peer_steady_ms=ms(peer.steady(lengths).mean()))
+                                                       peer_steady_ms=mean(peer.steady(lengths)))
+
+
+def mean(seconds: np.ndarray[Any, Any] | None) -> float | None:
+    """[ms]"""
+    return None if seconds is None else ms(float(seconds.mean()))
 
 
 @contextlib.contextmanager
