@@ -23,7 +23,7 @@ from .tables import version
 
 PACKAGES = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy")
 VARIABLES = ("CLNET_DEVICE", "CLNET_PROFILE", "CLNET_CACHE_DIR", "CLNET_COMPILERS", "CLNET_KEEP_PLANS",
-             "CLNET_MEND_POCL", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
+             "CLNET_MEND_POCL", "DPCPP_CPU_SCHEDULE", "OCL_ICD_VENDORS", "POCL_CACHE_DIR", "PYOPENCL_CTX")
 NVIDIA_CURE = ("there is an NVIDIA GPU without OpenCL: apt install the driver's libnvidia-compute package; "
                "start a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 AMD_CURE = "there is an AMD GPU without OpenCL: apt install rocm-opencl-runtime"

@@ -24,6 +24,8 @@ from .folders import cache_root, private_folder, write_atomically
 MARK = "clnet-icd-"
 SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
 DRIVERS = {"intel-opencl-rt": "libintelocl.so"}
+# How Intel's CPU runtime deals work-items to threads, by both of its names.
+SCHEDULE = ("DPCPP_CPU_SCHEDULE", "SYCL_CPU_SCHEDULE")
 # Containers get NVIDIA's library and its device node from the host, but nobody registers it with the loader.
 NVIDIA_NODE, NVIDIA_LIBRARY = Path("/dev/nvidiactl"), "libnvidia-opencl.so.1"
 
@@ -50,6 +52,9 @@ def prepare() -> Runtimes:
             found = Runtimes()
             # Without the variable a damaged entry of pyopencl's own cache surfaces as KeyError of this very name.
             os.environ.setdefault("PYOPENCL_CACHE_FAILURE_FATAL", "")
+            # A core gets the work-items that it had in the launch before, whose results are in its cache.
+            if not any(name in os.environ for name in SCHEDULE):
+                os.environ[SCHEDULE[0]] = "affinity"
             if sys.platform == "win32":
                 _prepare_windows(found)
             elif sys.platform.startswith("linux"):

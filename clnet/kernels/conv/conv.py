@@ -6,7 +6,7 @@ Sizes in elements; costs in cycles of one core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..grid import up
@@ -98,6 +98,15 @@ def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str,
                   lanes=v.lanes, scratch=scratch, free=FREE)]
 
 
+def parts(p: Convolution, device: Device, units: int, items: int, per_core: int) -> int:
+    """PARTS of a weight gradient, at most `units`, of `items` work-items each: so many that a core has `per_core` of
+    them; where their sums would take more memory than the data that they are of, one work-item or some more a core.
+    """
+    each, wanted = ceil(device.compute_units / items), ceil(device.compute_units * per_core / items)
+    held = p.n * p.groups * p.c * prod(p.data) // p.weights // each * each
+    return max(1, min(units, wanted, max(each, held)))
+
+
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     """Register tile (TH x TW pixels, NV vectors), rows of a block, panels of a work-item."""
     t, (nv, th, tw), down = _numbers(p, device), _register_tile(p, v, device.l1_cache), p.down
@@ -151,8 +160,7 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
         return None
     units = p.n * p.result[0] * ceil(down / j)
     items = ceil(p.c / cb) * ceil(panels / ob) * p.groups
-    parts = max(1, min(units, ceil(device.compute_units * t["per_core"] / items)))
-    return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts)
+    return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts(p, device, units, items, t["per_core"]))
 
 
 def _weight_register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from ..grid import up
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .conv import summed
+from .conv import parts, summed
 from .problem import FREE, Convolution, Macros, Vector, on_cpu
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def plane_weights(p: Convolution, device: Device) -> Answer:
         return Refusal("the sums or a row with its border do not fit the private memory of a work-item")
     j = ceil(down / ceil(down / fitting[-1]))
     units = p.typical.n * p.result[0] * ceil(down / j)
-    tile = dict(TB=ceil(k / ceil(k / TAPS)), JB=j,
-                PARTS=max(1, min(units, ceil(device.compute_units * t["per_core"] / p.groups))))
+    tile = dict(TB=ceil(k / ceil(k / TAPS)), JB=j, PARTS=parts(p.typical, device, units, p.groups, t["per_core"]))
     return Offer(lambda: summed(p, device, v, tile, "conv_plane_weights", (p.groups,), FILE))
 
 

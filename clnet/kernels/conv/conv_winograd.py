@@ -14,7 +14,7 @@ from ..grid import up
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .conv import summed
+from .conv import parts, summed
 from .problem import FREE, Convolution, Macros, Vector, on_cpu, text
 
 if TYPE_CHECKING:
@@ -143,5 +143,5 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     if 16 * rt * across * (cb + mr + lanes + ob * nv * lanes) * v.itemsize > 2 * t["block"]:
         return None
     items = ceil(p.c / cb) * ceil(ceil(vectors / nv) / ob) * p.groups
-    parts = max(1, min(ceil(rows / rt), ceil(device.compute_units * t["per_core"] / items)))
-    return dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parts)
+    rt = min(rt, ceil(rows * items / device.compute_units))  # no core without a block
+    return dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parts(p, device, ceil(rows / rt), items, t["per_core"]))

@@ -37,8 +37,8 @@ class Torch:
         return f"torch {self.where} {self.torch.__version__.partition('+')[0]}"
 
     def array(self, a: Array, grad: bool = False) -> Any:
-        """A tensor of the peer's with the values of a NumPy array."""
-        t = self.torch.from_numpy(np.array(a)).to(self.where)
+        """A tensor with the values of a NumPy array, in memory of the peer's own allocator, where `peak` counts it."""
+        t = self.torch.tensor(np.asarray(a), device=self.where)
         return t.requires_grad_() if grad else t
 
     def finish(self) -> None:

@@ -25,7 +25,8 @@ found = prepare()
 assert prepare() is found
 print(json.dumps({"folder": found.folder, "sources": found.sources, "notes": found.notes,
                   "was": found.pocl.was, "now": found.pocl.now, "reason": found.pocl.reason,
-                  "vendors": os.environ.get("OCL_ICD_VENDORS"), "pocl_cache": os.environ.get("POCL_CACHE_DIR")}))
+                  "vendors": os.environ.get("OCL_ICD_VENDORS"), "pocl_cache": os.environ.get("POCL_CACHE_DIR"),
+                  "schedule": os.environ.get("DPCPP_CPU_SCHEDULE")}))
 """
 
 
@@ -43,7 +44,8 @@ POCL = pytest.mark.skipif(not installed("pocl-binary-distribution"), reason="poc
 
 def run(code: str, **variables: str) -> str:
     """A fresh process: the loader reads its list once."""
-    dropped = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_CACHE_DIR", "CLNET_DEVICE", "CLNET_MEND_POCL")
+    dropped = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_CACHE_DIR", "CLNET_DEVICE", "CLNET_MEND_POCL",
+               "DPCPP_CPU_SCHEDULE", "SYCL_CPU_SCHEDULE")
     env = {name: value for name, value in os.environ.items() if name not in dropped}
     env.update(variables, PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path]))
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60,
@@ -62,6 +64,13 @@ def prepared(**variables: str) -> dict[str, object]:
 def test_intel_is_listed_without_any_variable(tmp_path: Path) -> None:
     code = "from clnet.engine.device.devices import devices; print([d.key for d in devices()])"
     assert "'intel'" in run(code, CLNET_CACHE_DIR=str(tmp_path))
+
+
+@pytest.mark.parametrize("given, then", [({}, "affinity"), ({"DPCPP_CPU_SCHEDULE": "static"}, "static"),
+                                         ({"SYCL_CPU_SCHEDULE": "static"}, None)])
+def test_work_items_stay_with_their_core_unless_told_otherwise(given: dict[str, str], then: str | None,
+                                                               tmp_path: Path) -> None:
+    assert prepared(CLNET_CACHE_DIR=str(tmp_path), **given)["schedule"] == then
 
 
 @LINUX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from clnet.kernels.conv import conv_gpu
 from clnet.ops.conv import conv, conv_transpose
 from clnet.ops.pool import global_pool, max_pool
 from clnet.workbench import played
+from clnet.workbench.kernel_page import choice
 
 RNG = np.random.default_rng(7)
 REFERENCE = NumpyEngine()
@@ -85,3 +87,20 @@ def test_weight_gradients_of_few_channels_use_a_gpu_s_units(pixels: int) -> None
     cut = conv_gpu._cut(table, "weights", *conv_gpu._limits(device), 1, 16, 9, pixels, 4)
     assert cut is not None
     assert cut.split >= min(device.compute_units, pixels // dict(table)["part"]) // 2
+
+
+@pytest.mark.parametrize("profile", ["avx2", "avx512", "epyc", "pocl"])
+@pytest.mark.parametrize("n, c, o, side", [(32, 64, 64, 8), (32, 16, 16, 32), (16, 128, 256, 14), (1, 256, 256, 14),
+                                           (8, 512, 512, 4), (64, 3, 32, 28)])
+def test_sums_of_a_weight_gradient_take_no_more_memory_than_its_data(profile: str, n: int, c: int, o: int,
+                                                                     side: int) -> None:
+    """But a work-item a core, of which none is without."""
+    found = choice("conv_weight_gradient", (f"float32 {n}x{o}x{side}x{side}", f"float32 {n}x{c}x{side}x{side}"),
+                   dict(stride=(1, 1), low=(1, 1), high=(1, 1), dilation=(1, 1), size=(3, 3), groups=1), profile)
+    assert found.stages is not None
+    stage = found.stages[0]
+    parts, items, cores = stage.defines["PARTS"], prod(stage.grid[1:]), played.device(profile).compute_units
+    data, sums = n * c * side * side, parts * o * c * 9
+    assert stage.scratch["partial"] == 4 * sums
+    assert sums <= data or (parts - 1) * items < cores
+    assert parts * items >= min(cores, n * items)
