@@ -6,9 +6,10 @@
 // K (kernel) and DIL (dilation) along Z, Y, X; FLIP: taps in the order of their offsets are the weight's from the last to the first.
 // VARIANTs, local size 1:
 //
-// ROWS_OUT  Grid (RZ * blocks of rows, GROUPS / GB, N). TH rows x a vector of sums in registers over all channels and taps; results through
+// ROWS_OUT  Grid (RZ * blocks of rows, GROUPS / GB, N / IMAGES). TH rows x a vector of sums in registers over all channels and taps; results through
 //           a private tile. Unaligned loads bind, two for a load that crosses a line, so a vector of pixels is loaded once for all the rows
 //           that read it, against the weights of KB rows of taps in registers: KB * TH products for KB + TH - 1 loads.
+//           Rows that half a register holds: two images share a register tile, one in each half of its WIDE lanes.
 //           Where OUT is not 1, taps differ by phase: a load a product, and the pixels of a phase are put between the others' one by one.
 // WEIGHTS   Grid (PARTS, GROUPS). For each block of rows of the part: copy data and grad; TB taps x a vector of sums in registers over
 //           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds. Pixels past the end of a row meet grad 0.
@@ -24,6 +25,10 @@
 #define RB (JB * OUT_Y)         // result rows of a block
 #define BLOCKS ((RY + RB - 1) / RB)
 #define SLACK (2 * VW * IN_X)   // past the last row: read with it
+#ifndef WIDE
+#define WIDE VW                 // lanes of the register tile of ROWS_OUT: VW, or twice as many
+#endif
+#define IMAGES (WIDE / VW)
 #define SERIAL __attribute__((reqd_work_group_size(1, 1, 1)))
 #if IN_X == 1
 #define PIXELS_AT(p) VLOAD_P(p)
@@ -66,6 +71,8 @@ INLINE void copy_data(T* restrict xs, __global const T* restrict data, const siz
 }
 
 #if VARIANT == ROWS_OUT
+#define COPIED (C * PLANE + SLACK)  // elements of an image's copy, and of its results
+#define TILE (RB * RX + VW)
 
 #ifndef TH
 #define TH 8                    // rows of the register tile, a divisor of JB
@@ -80,23 +87,32 @@ __constant uint first[] = {FIRST};
 #endif
 #define TAP(t) (FLIP ? KZ * KY * KX - 1 - (t) : (t))
 #define THERE(k) (KY % KB == 0 || k < KY) // whether there is a row k of taps
+#if IMAGES == 1
+#define WT VT
+#define WIDE_PIXELS_AT(p) PIXELS_AT(p)
+#define STORE_SUM(sum, r) VSTORE_P(sum, tile + (r) * RX)
+#else
+#define WT CAT(T, WIDE)
+#define WIDE_PIXELS_AT(p) ((WT)(PIXELS_AT(p), PIXELS_AT((p) + COPIED)))
+#define STORE_SUM(sum, r) do { VSTORE_P((sum).lo, tile + (r) * RX); VSTORE_P((sum).hi, tile + TILE + (r) * RX); } while (0)
+#endif
 // Row q of the copy of a plane that one tile covers: of the border above or below.
 #define BORDER(q) (WHOLE && JB == TH && KB == KY && (q < TOP || q >= TOP + SY))
 
 // The TH vectors of results at x in the private copy. A vector of pixels is loaded once for all rows of results that read it.
 INLINE void micro(const T* restrict x, __global const T* restrict weight, T* restrict tile) {
-    VT sum[TH];
-    UNROLL for (int r = 0; r < TH; r++) sum[r] = VSPLAT(0);
+    WT sum[TH];
+    UNROLL for (int r = 0; r < TH; r++) sum[r] = (WT)(0);
     for (size_t c = 0; c < C; c++, x += PLANE, weight += W_C)
         for (int z = 0; z < KZ; z++)
             UNROLL for (int k0 = 0; k0 < KY; k0 += KB)
                 for (int i = 0; i < KX; i++) {
                     const T* restrict from = x + (z * DIL_Z * ROWS + k0 * DIL_Y) * PITCH + i * DIL_X;
-                    VT tap[KB];
+                    WT tap[KB];
                     UNROLL for (int k = 0; k < KB; k++)
-                        if (THERE(k0 + k)) tap[k] = VSPLAT(weight[TAP((z * KY + k0 + k) * KX + i)]);
+                        if (THERE(k0 + k)) tap[k] = (WT)(weight[TAP((z * KY + k0 + k) * KX + i)]);
                     UNROLL for (int q = 0; q <= (TH - 1) * IN_Y + (KB - 1) * DIL_Y; q++) {
-                        const VT pixels = PIXELS_AT(from + q * PITCH);
+                        const WT pixels = WIDE_PIXELS_AT(from + q * PITCH);
                         UNROLL for (int k = 0; k < KB; k++) {
                             const int r = q - k * DIL_Y;
                             if (!BORDER(q) && THERE(k0 + k) && r >= 0 && r % IN_Y == 0 && r / IN_Y < TH)
@@ -104,7 +120,7 @@ INLINE void micro(const T* restrict x, __global const T* restrict weight, T* res
                         }
                     }
                 }
-    UNROLL for (int r = 0; r < TH; r++) VSTORE_P(sum[r], tile + r * RX);
+    UNROLL for (int r = 0; r < TH; r++) STORE_SUM(sum[r], r);
 }
 
 #else
@@ -127,13 +143,16 @@ INLINE void micro(const T* restrict x, __global const T* restrict weight, const 
 
 __kernel SERIAL void conv_plane(PARAMS) {
     BEGIN
-    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, n = get_global_id(2);
-    T xs[C * PLANE + SLACK] __attribute__((aligned(64)));
-    T tile[RB * RX + VW] __attribute__((aligned(64)));
-    for (size_t i = WHOLE ? 0 : C * PLANE; i < C * PLANE + SLACK; i++) xs[i] = 0;
+    const size_t rz = get_global_id(0) / BLOCKS, j0 = get_global_id(0) % BLOCKS * JB, n0 = get_global_id(2) * IMAGES;
+    T xs[IMAGES * COPIED] __attribute__((aligned(64)));
+    T tile[IMAGES * TILE] __attribute__((aligned(64)));
+    for (size_t m = 0; m < IMAGES; m++)
+        for (size_t i = WHOLE ? 0 : C * PLANE; i < COPIED; i++) xs[m * COPIED + i] = 0;
     const size_t count = min((size_t)RB, RY - j0 * OUT_Y) * RX, start = (rz * RY + j0 * OUT_Y) * RX;
     for (size_t group = get_global_id(1) * GB; group < min((get_global_id(1) + 1) * GB, (size_t)GROUPS); group++) {
-        copy_data(xs, DATA, n * GROUPS + group, (size_t)N * GROUPS, (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
+        for (size_t m = 0; m < IMAGES; m++)             // where images are an odd number, the last one twice, of which one is stored
+            copy_data(xs + m * COPIED, DATA, min(n0 + m, (size_t)N - 1) * GROUPS + group, (size_t)N * GROUPS,
+                      (int)(rz / OUT_Z * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
         for (size_t o = group * O; o < (group + 1) * O; o++) {
             __global const T* weight = WEIGHT + group * W_G + (o - group * O) * W_O;
             for (size_t j = 0; j < JB; j += TH) {
@@ -150,9 +169,13 @@ __kernel SERIAL void conv_plane(PARAMS) {
                 }
 #endif
             }
-            size_t i = 0;
-            for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(tile + i)); }
-            for (; i < count; i++) { EPILOGUE(n, o, (start + i), tile[i]); }
+            for (size_t m = 0; m < min((size_t)IMAGES, N - n0); m++) {
+                const size_t n = n0 + m;
+                const T* restrict results = tile + m * TILE;
+                size_t i = 0;
+                for (; i + VW <= count; i += VW) { EPILOGUE_V(n, o, (start + i), VLOAD_P(results + i)); }
+                for (; i < count; i++) { EPILOGUE(n, o, (start + i), results[i]); }
+            }
         }
     }
 }

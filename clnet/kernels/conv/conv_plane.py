@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ..grid import up
+from ..grid import up, vector_lanes
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
@@ -39,7 +39,8 @@ def plane(p: Convolution, device: Device) -> Answer:
     fitting = list(_fitting(p, v, t, range(th, p.down + th, th)))
     if not fitting:
         return Refusal("a row with its border does not fit the private memory of a block")
-    tile = dict(TH=th, KB=kb, JB=fitting[-1], GB=_together(p.typical, device, t, fitting[-1]))
+    wide = v.lanes * _images(p.typical, device, v, t, fitting[-1])
+    tile = dict(TH=th, KB=kb, JB=fitting[-1], WIDE=wide, GB=_together(p.typical, device, t, fitting[-1]))
     return Offer(lambda: _stages(p, device, v, tile))
 
 
@@ -54,6 +55,14 @@ def _tall(p: Convolution, most: int) -> int:
     """Rows of a register tile: at most so many, more than half of them, those that waste the fewest."""
     down = p.down
     return min(range(min(most // 2 + 1, down), min(most, down) + 1), key=lambda t: (up(down, t), -t))
+
+
+def _images(p: Convolution, device: Device, v: Vector, t: Numbers, j: int) -> int:
+    """Images of a register tile: two, where a row takes half of its lanes and a block is a whole plane."""
+    halved = v.lanes < vector_lanes(device, p.dtype) and p.out == (1, 1, 1)
+    whole = p.flat and j >= p.down and 2 * p.c * p.plane(j) * v.itemsize <= t["copy"]
+    items = p.n // 2 * p.groups
+    return 2 if halved and whole and items >= device.compute_units * t["per_core"] else 1
 
 
 def _together(p: Convolution, device: Device, t: Numbers, j: int) -> int:
@@ -100,7 +109,8 @@ def _fitting(p: Convolution, v: Vector, t: Numbers, rows: range) -> Iterator[int
 
 
 def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Stage]:
-    grid = p.result[0] * ceil(p.result[1] / (tile["JB"] * p.out[1])), ceil(p.groups / tile["GB"]), p.n
+    images = ceil(p.n * v.lanes / tile["WIDE"])
+    grid = p.result[0] * ceil(p.result[1] / (tile["JB"] * p.out[1])), ceil(p.groups / tile["GB"]), images
     window = {name + axis: value for name, values in (("K", p.size), ("DIL_", p.dilation))
               for axis, value in zip("ZYX", values, strict=True)}
     return [Stage("conv_plane", {**p.forward(device), **p.tables(tile["JB"]), **tile, **window,

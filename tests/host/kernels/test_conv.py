@@ -104,3 +104,15 @@ def test_sums_of_a_weight_gradient_take_no_more_memory_than_its_data(profile: st
     assert stage.scratch["partial"] == 4 * sums
     assert sums <= data or (parts - 1) * items < cores
     assert parts * items >= min(cores, n * items)
+
+
+@pytest.mark.parametrize("profile, n, side, images", [("avx512", 5, 7, 2), ("avx512", 1, 7, 1), ("avx512", 5, 9, 1),
+                                                      ("avx2", 5, 7, 1), ("epyc", 5, 7, 1)])
+def test_two_images_share_a_register_where_rows_are_short(profile: str, n: int, side: int, images: int) -> None:
+    """Not where each row takes more than half of it, nor where cores would be left without work (64 of them)."""
+    found = choice("conv", (f"float32 {n}x32x{side}x{side}", "float32 32x1x5x5"),
+                   dict(stride=(1, 1), low=(2, 2), high=(2, 2), dilation=(1, 1), groups=32), profile)
+    assert found.taken is not None and found.taken.name == "plane" and found.stages is not None
+    stage = found.stages[-1]
+    assert stage.defines["WIDE"] == images * stage.lanes
+    assert stage.grid[2] == -(-n // images)
