@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from clnet.commands import COMMANDS
+from clnet.engine import current
 from clnet.engine.device.roof import Peak
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import DataError
@@ -276,3 +277,21 @@ def test_rows_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(DataError, match=r"^bench: expected .*rows.json"):
         bench_report.read([path])
+
+
+def test_a_sample_chooses_its_device_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, chosen, seen = NumpyEngine(), [], []
+    on = bench_compare.on
+
+    def counted(which: Any) -> Any:
+        chosen.append(which)
+        return on(which)
+
+    monkeypatch.setattr(bench_compare, "on", counted)
+    monkeypatch.setattr(bench_compare, "SAMPLE", 0.0)
+    who = Contender("clnet", bench_compare.Within(engine, lambda: seen.append(current())), lambda: None, pause=0.0)
+    who.sample(5)
+    assert chosen == [engine]
+    assert len(seen) >= 5 and all(one is engine for one in seen)
+    who.call()
+    assert seen[-1] is engine and chosen == [engine, engine]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ....engine import on
 from ....optimizers import Adam
 from ....train.trainer import Trainer
-from ..compare import Contender, Setting, pause_of, within
+from ..compare import Contender, Setting, Within, pause_of
 from ..peers import Run, Torch
 from ..row import Row
 from ..suites import steps as bench_steps
@@ -92,7 +92,7 @@ def _our_training(task: Task, engine: Engine) -> Callable[[Task], Run]:
     def prepare(shaped: Task) -> Run:
         x, y = bench_steps.our_batch(shaped, engine)
         engine.finish()
-        return within(engine, lambda: step(*arguments(x, y)))
+        return Within(engine, lambda: step(*arguments(x, y)))
 
     return prepare
 
@@ -103,7 +103,7 @@ def _our_predict(task: Task, engine: Engine) -> Callable[[Task], Run]:
 
     def prepare(shaped: Task) -> Run:
         x, _ = shaped.batch()
-        return within(engine, lambda: trainer.predict(x, batch_size=len(x)))
+        return Within(engine, lambda: trainer.predict(x, batch_size=len(x)))
 
     return prepare
 
