@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from .runtimes import chosen
 
 VARIABLE = "CLNET_COMPILERS"  # how many such processes there may be; 0: none
 MOST = 7
@@ -34,7 +35,8 @@ PATIENCE = 120.0  # [s] that a job may take
 def environment() -> dict[str, str]:
     """Variables for a child process that must find this very clnet, and whatever else this one finds."""
     root = str(Path(__file__).resolve().parents[3])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    kept = {name: value for name, value in os.environ.items() if name not in chosen()}
+    return {**kept, "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def allowed() -> int:

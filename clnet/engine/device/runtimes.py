@@ -37,11 +37,17 @@ class Runtimes:
     folder: str = ""
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    chosen: set[str] = field(default_factory=set)  # variables that another clnet in a child process is to choose itself
     pocl: pocl.Mend = field(default_factory=pocl.Mend)
 
 
 _lock = threading.Lock()
 _done: Runtimes | None = None
+
+
+def chosen() -> set[str]:
+    """The variables that `prepare` set by a choice of its own."""
+    return set() if _done is None else _done.chosen
 
 
 def prepare() -> Runtimes:
@@ -55,6 +61,7 @@ def prepare() -> Runtimes:
             # A core gets the work-items that it had in the launch before, whose results are in its cache.
             if not any(name in os.environ for name in SCHEDULE):
                 os.environ[SCHEDULE[0]] = "affinity"
+                found.chosen.add(SCHEDULE[0])
             if sys.platform == "win32":
                 _prepare_windows(found)
             elif sys.platform.startswith("linux"):

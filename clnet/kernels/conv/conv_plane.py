@@ -39,8 +39,9 @@ def plane(p: Convolution, device: Device) -> Answer:
     fitting = list(_fitting(p, v, t, range(th, p.down + th, th)))
     if not fitting:
         return Refusal("a row with its border does not fit the private memory of a block")
-    wide = v.lanes * _images(p.typical, device, v, t, fitting[-1])
-    tile = dict(TH=th, KB=kb, JB=fitting[-1], WIDE=wide, GB=_together(p.typical, device, t, fitting[-1]))
+    j, usual = fitting[-1], p.typical
+    images = _images(usual, device, v, t, j)
+    tile = dict(TH=th, KB=kb, JB=j, WIDE=v.lanes * images, GB=_together(usual, device, t, j, usual.n // images))
     return Offer(lambda: _stages(p, device, v, tile))
 
 
@@ -60,16 +61,23 @@ def _tall(p: Convolution, most: int) -> int:
 def _images(p: Convolution, device: Device, v: Vector, t: Numbers, j: int) -> int:
     """Images of a register tile: two, where a row takes half of its lanes and a block is a whole plane."""
     halved = v.lanes < vector_lanes(device, p.dtype) and p.out == (1, 1, 1)
-    whole = p.flat and j >= p.down and 2 * p.c * p.plane(j) * v.itemsize <= t["copy"]
+    fit = _whole(p, j) and 2 * p.c * p.plane(j) * v.itemsize <= t["copy"]
     items = p.n // 2 * p.groups
-    return 2 if halved and whole and items >= device.compute_units * t["per_core"] else 1
+    return 2 if halved and fit and items >= device.compute_units * t["per_core"] else 1
 
 
-def _together(p: Convolution, device: Device, t: Numbers, j: int) -> int:
-    """Groups of a work-item, where a block is a whole plane: small ones, of which a launch has many."""
-    if not p.flat or j * p.out[1] < p.result[1]:
+def _together(p: Convolution, device: Device, t: Numbers, j: int, along: int) -> int:
+    """Groups of a work-item, of which there are so many along images, where a block is a whole plane: small ones, of
+    which a launch has many.
+    """
+    if not _whole(p, j):
         return 1
-    return max(1, min(p.groups, p.n * p.groups // (device.compute_units * t["per_core"] * FINE)))
+    return max(1, min(p.groups, along * p.groups // (device.compute_units * t["per_core"] * FINE)))
+
+
+def _whole(p: Convolution, j: int) -> bool:
+    """Whether a block of j rows is a whole plane."""
+    return p.flat and j * p.out[1] >= p.result[1]
 
 
 @variant("conv_weight_gradient", cl=FILE, serves=SERVES, rank=2)  # as above

@@ -73,6 +73,19 @@ def test_work_items_stay_with_their_core_unless_told_otherwise(given: dict[str, 
     assert prepared(CLNET_CACHE_DIR=str(tmp_path), **given)["schedule"] == then
 
 
+@pytest.mark.parametrize("given", [{}, {"DPCPP_CPU_SCHEDULE": "static"}])
+def test_a_child_process_makes_that_choice_itself(given: dict[str, str], tmp_path: Path) -> None:
+    """Another checkout in it (`clnet bench --against`) may make none; what the user set reaches it."""
+    code = """
+        from clnet.engine.device.compilers import environment
+        from clnet.engine.device.runtimes import prepare
+        prepare()
+        print(environment().get("DPCPP_CPU_SCHEDULE"))
+    """
+    said = run(textwrap.dedent(code), CLNET_CACHE_DIR=str(tmp_path), **given)
+    assert said.strip() == str(given.get("DPCPP_CPU_SCHEDULE"))
+
+
 @LINUX
 @INTEL
 def test_vendors_of_the_user_stay_and_broken_ones_go(tmp_path: Path) -> None:
