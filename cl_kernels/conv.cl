@@ -71,22 +71,8 @@ __kernel SERIAL void conv_pack(PARAMS) {
 #define CHUNK 4096              // elements of a work-item
 #endif
 
-__kernel SERIAL void conv_sum(PARAMS) {
-    BEGIN
-    const size_t first = get_global_id(0) * CHUNK, end = min(first + CHUNK, (size_t)SIZE);
-    __global const T* from = (__global const T*)partial;
-    size_t i = first;
-    for (; i + VW <= end; i += VW) {
-        VT sum = VLOAD(from + i);
-        for (size_t p = 1; p < PARTS; p++) sum += VLOAD(from + p * SIZE + i);
-        EPILOGUE_V(i, sum);
-    }
-    ROLLED for (; i < end; i++) {
-        T sum = from[i];
-        ROLLED for (size_t p = 1; p < PARTS; p++) sum += from[p * SIZE + i];
-        EPILOGUE(i, sum);
-    }
-}
+#define SUM_PARTS conv_sum
+#include "include/sum_parts.h"
 
 #else
 

@@ -1,6 +1,7 @@
 // matmul: y(b, m, n) = epilogue( sum over k of x(b, m, k) * w(b, k, n) ), accumulated in T, in a fixed order.
 //
-// For CPUs (matmul_gpu.cl is for the others): one kernel, `matmul`, in two VARIANTs, and `matmul_turn` before it. The generator prepends include/vector.h and
+// For CPUs (matmul_dot.cl is for few rows or columns of operands contiguous along k, matmul_gpu.cl for GPUs). VARIANTs: PANEL, the kernel `matmul`; TURN, before
+// it; SUM, after it. The generator prepends include/vector.h and
 //   PARAMS, BEGIN            the parameter list, and statements after which the pointers x and w exist
 //   T, VW                    element type and vector lanes
 //   M, N, K                  sizes; the batch is the grid's last dimension
@@ -22,15 +23,15 @@
 //   Packing transposes VW x VW blocks in registers where the source is contiguous along k.
 //   Assumes: some hundred KB of private memory work (both CPU runtimes: 2 MB seen); COL_J == 1 where COLS_PACKED is 0.
 //
-// DOT: x and w both contiguous along k, few m or few n (matrix times vector): vectors run along k, DM x DN = VW
-//   sums at a time, nothing is packed; the VW vectors of sums fold into one vector of VW sums. Grid as PANEL, with rows m.
-//
 // TURN: kernel `matmul_turn`, grid (rows / TURN_I, K / TURN_K, copies): the rows' operand, contiguous along i, copied to `turned` with k along lines of
 //   PITCH elements, for PANEL to read there: where many columns would have each macro tile pack rows that lie in a page for each k.
+//
+// SUM: kernel `matmul_sum`, after a PANEL that cuts K into PARTS of KP: where results are so few that each core would read nearly all of an operand.
+//   Grid's last dimension of such a PANEL is (part, batch); it stores partial[part][batch][m][n].
 
 #define PANEL 1
-#define DOT 2
-#define TURN 3
+#define TURN 2
+#define SUM 3
 #ifndef VARIANT
 #define VARIANT PANEL           // which of them
 #endif
@@ -43,6 +44,10 @@
 #endif
 #ifndef W_KIND
 #define W_KIND SAME
+#endif
+
+#ifndef PARTS
+#define PARTS 1                 // into how many pieces K is cut
 #endif
 
 #include "include/operands.h"
@@ -106,8 +111,11 @@
 #define A_K MR
 #define ROW_PANEL (KB * MR + VW)                // the last store of a whole vector goes beyond
 #endif
+#ifndef KP
+#define KP (K)                  // steps along k of a work-item
+#endif
 #ifndef WHOLE_TILE
-#define WHOLE_TILE (SWAP || (KC) < (K))         // keep the macro tile, not only the register tile
+#define WHOLE_TILE (SWAP || (KC) < (KP))        // keep the macro tile, not only the register tile
 #endif
 #ifndef FREE_ROWS
 #define FREE_ROWS 0             // 1: the number of rows is an argument of the kernel
@@ -147,6 +155,16 @@
 #define FILL(v, p) VSTORE_P(v, p)
 #else
 #define FILL(v, p)
+#endif
+
+#if PARTS > 1
+#define BATCHES (get_global_size(2) / PARTS)
+#define PART_AT(b, m, n) ((__global T*)partial + ((part * BATCHES + (b)) * M + (m)) * N + (n))
+#define RESULT(b, m, n, v) *PART_AT(b, m, n) = v
+#define RESULT_V(b, m, n, v) VSTORE(v, PART_AT(b, m, n))
+#else
+#define RESULT EPILOGUE
+#define RESULT_V EPILOGUE_V
 #endif
 
 #define PACK pack_columns
@@ -224,7 +242,13 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
 
 __kernel GROUP_ATTR void matmul(PARAMS) {
     BEGIN
-    const size_t batch = get_global_id(2), i0 = get_global_id(0) * (IC), j0 = get_global_id(1) * (JC);
+#if PARTS > 1
+    const size_t batch = get_global_id(2) % BATCHES, part = get_global_id(2) / BATCHES;
+    const size_t k_begin = min(part * (KP), (size_t)(K)), k_end = min(k_begin + (KP), (size_t)(K));
+#else
+    const size_t batch = get_global_id(2), k_begin = 0, k_end = K;
+#endif
+    const size_t i0 = get_global_id(0) * (IC), j0 = get_global_id(1) * (JC);
     const size_t i1 = min(i0 + (IC), (size_t)(ROWS)), j1 = min(j0 + (JC), (size_t)(COLS));
     __global const ROW_STORED* restrict row_operand = ROW_OPERAND;
     __global const COL_STORED* restrict col_operand = COL_OPERAND;
@@ -240,9 +264,9 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     const size_t c_i = WHOLE_TILE ? (JC) : NR;
     T tile[WHOLE_TILE ? IC_MOST * (JC) : MR * NR] __attribute__((aligned(64)));
 
-    for (size_t k0 = 0; k0 == 0 || k0 < K; k0 += KC) {   // once for K = 0: the tile is 0, and stored
-        const size_t depth = min((size_t)(KC), (size_t)(K) - k0);
-        const bool fresh = !WHOLE_TILE || k0 == 0;
+    for (size_t k0 = k_begin; k0 == k_begin || k0 < k_end; k0 += KC) {   // once where there is nothing to add: the tile is 0, and stored
+        const size_t depth = min((size_t)(KC), k_end - k0);
+        const bool fresh = !WHOLE_TILE || k0 == k_begin;
 #if COLS_PACKED
         for (size_t j = j0; j < j1; j += NR)
             if (FILLED(j)) continue;
@@ -284,8 +308,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #if !WHOLE_TILE
                 for (size_t r = 0; r < MR && i + r < ROWS; r++)
                     for (size_t v = 0; v < NR && j + v < COLS; v += VW)
-                        if (COLS % VW == 0 || j + v + VW <= COLS) { EPILOGUE_V(batch, (i + r), (j + v), VLOAD_P(c + r * c_i + v)); }
-                        else for (size_t l = v; j + l < COLS; l++) { EPILOGUE(batch, (i + r), (j + l), c[r * c_i + l]); }
+                        if (COLS % VW == 0 || j + v + VW <= COLS) { RESULT_V(batch, (i + r), (j + v), VLOAD_P(c + r * c_i + v)); }
+                        else for (size_t l = v; j + l < COLS; l++) { RESULT(batch, (i + r), (j + l), c[r * c_i + l]); }
 #endif
             }
         }
@@ -294,8 +318,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #if WHOLE_TILE && !SWAP
     for (size_t i = i0; i < i1; i++)
         for (size_t j = j0; j < j1; j += VW)
-            if (COLS % VW == 0 || j + VW <= COLS) { EPILOGUE_V(batch, i, j, VLOAD_P(tile + (i - i0) * c_i + (j - j0))); }
-            else for (size_t l = j; l < COLS; l++) { EPILOGUE(batch, i, l, tile[(i - i0) * c_i + (l - j0)]); }
+            if (COLS % VW == 0 || j + VW <= COLS) { RESULT_V(batch, i, j, VLOAD_P(tile + (i - i0) * c_i + (j - j0))); }
+            else for (size_t l = j; l < COLS; l++) { RESULT(batch, i, l, tile[(i - i0) * c_i + (l - j0)]); }
 #elif WHOLE_TILE
     for (size_t i = i0; i < i1; i += VW)                // i counts n: VW rows of the tile become VW columns of y
         for (size_t j = j0; j < j1; j += VW)
@@ -305,63 +329,11 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 transpose(t);
                 T lines[VW * VW] __attribute__((aligned(64)));
                 UNROLL for (size_t l = 0; l < VW; l++) VSTORE_P(t[l], lines + l * VW);
-                for (size_t l = 0; l < VW && j + l < j1; l++) { EPILOGUE_V(batch, (j + l), i, VLOAD_P(lines + l * VW)); }
+                for (size_t l = 0; l < VW && j + l < j1; l++) { RESULT_V(batch, (j + l), i, VLOAD_P(lines + l * VW)); }
             } else
                 for (size_t l = j; l < min(j + VW, j1); l++)
-                    for (size_t n = i; n < i1; n++) { EPILOGUE(batch, l, n, tile[(n - i0) * c_i + (l - j0)]); }
+                    for (size_t n = i; n < i1; n++) { RESULT(batch, l, n, tile[(n - i0) * c_i + (l - j0)]); }
 #endif
-}
-
-#elif VARIANT == DOT
-
-#ifndef DM
-#define DM 1                    // rows m of a tile of sums; DM * DN == VW
-#endif
-#ifndef DN
-#define DN (VW / DM)            // columns n of it
-#endif
-#ifndef IC
-#define IC DM                   // rows of a work-item
-#endif
-#ifndef JC
-#define JC (DN * 4)             // columns of a work-item
-#endif
-
-__kernel GROUP_ATTR void matmul(PARAMS) {
-    BEGIN
-    const size_t batch = get_global_id(2), m0 = get_global_id(0) * (IC), n0 = get_global_id(1) * (JC);
-    for (size_t n = n0; n < min(n0 + (JC), (size_t)N); n += DN)
-        for (size_t m = m0; m < min(m0 + (IC), (size_t)M); m += DM) {
-            __global const STORED_OF(X_KIND)* rows[DM];
-            __global const STORED_OF(W_KIND)* cols[DN];
-            // beyond the edge the last row is read again, and not stored
-            UNROLL for (int i = 0; i < DM; i++) rows[i] = x + X_BATCH(batch) + min(m + i, (size_t)M - 1) * X_M;
-            UNROLL for (int j = 0; j < DN; j++) cols[j] = w + W_BATCH(batch) + min(n + j, (size_t)N - 1) * W_N;
-            VT sum[VW];
-            UNROLL for (int i = 0; i < VW; i++) sum[i] = VSPLAT(0);
-            size_t k = 0;
-            for (; k + VW <= K; k += VW) {
-                VT row[DM];
-                UNROLL for (int i = 0; i < DM; i++) row[i] = VLOAD_OF(X_KIND, rows[i] + k);
-                UNROLL for (int j = 0; j < DN; j++) {
-                    const VT col = VLOAD_OF(W_KIND, cols[j] + k);
-                    UNROLL for (int i = 0; i < DM; i++) sum[i * DN + j] = VFMA(row[i], col, sum[i * DN + j]);
-                }
-            }
-#if VW > 1                                              // add neighbours, pack the halves: VW vectors become one
-            UNROLL for (int left = VW / 2; left > 0; left /= 2)
-                UNROLL for (int i = 0; i < left; i++)
-                    sum[i] = VEVEN(sum[2 * i], sum[2 * i + 1]) + VODD(sum[2 * i], sum[2 * i + 1]);
-#endif
-            T out[VW] __attribute__((aligned(64)));
-            VSTORE_P(sum[0], out);
-            for (; k < K; k++)
-                UNROLL for (int i = 0; i < VW; i++) out[i] += SCALAR_OF(X_KIND, rows[i / DN] + k) * SCALAR_OF(W_KIND, cols[i % DN] + k);
-            if (DM == 1 && n + VW <= N) { EPILOGUE_V(batch, m, n, VLOAD_P(out)); }
-            else
-                for (int i = 0; i < VW; i++)
-                    if (m + i / DN < M && n + i % DN < N) { EPILOGUE(batch, (m + i / DN), (n + i % DN), out[i]); }
-        }
 }
 
 #elif VARIANT == TURN
@@ -387,5 +359,13 @@ __kernel GROUP_ATTR void matmul_turn(PARAMS) {
                 for (size_t r = i; r < min(i + VW, i1); r++)
                     for (size_t l = k; l < min(k + VW, k1); l++) to[r * PITCH + l] = from[l * ROW_K + r];
 }
+
+#elif VARIANT == SUM
+
+#ifndef CHUNK
+#define CHUNK 4096              // elements of a work-item
+#endif
+#define SUM_PARTS matmul_sum
+#include "include/sum_parts.h"
 
 #endif

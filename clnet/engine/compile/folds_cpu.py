@@ -77,8 +77,8 @@ class _CpuWriter(Writer):
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
         dims = self.dims
         width = self.device.vector_width if typical(n) >= self.device.vector_width else 1
-        many = ACROSS if typical(n) >= ACROSS * width else 1
         rows = dims.results // n
+        many = self._side_by_side(typical(n) // width, typical(rows))
         span = many * width
         wanted = max(1, min(self.items(n) // max(typical(rows), 1), typical(n) // span))
         chunk = -(-n // wanted // span) * span
@@ -90,6 +90,11 @@ class _CpuWriter(Writer):
                 left %= vectors * lanes
         return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items,
                            columns=share("j", 0, chunk, n), loops=indent(loops, 1))
+
+    def _side_by_side(self, vectors: int, rows: int) -> int:
+        """So many of a row's vectors that no core is left without any, where cores are many."""
+        cores = min(self.device.compute_units, self.items(vectors))
+        return next((many for many in (ACROSS, ACROSS // 2) if many * max(1, cores // max(rows, 1)) <= vectors), 1)
 
     def side_by_side(self, n: int, lanes: int, vectors: int) -> list[str]:
         """The loop over results in steps of so many vectors side by side, each with the whole fold."""

@@ -1,4 +1,4 @@
-"""Products on CPUs (matmul.cl): which of its kernels, with which tiles and grid: a cost model over measured numbers.
+"""Products on CPUs (matmul.cl): with which tiles and grid, whether in parts: a cost model over measured numbers.
 
 Pure Python, no OpenCL. The numbers are those of "matmul cpu" in defaults.json; the rest are rules. Sizes in elements
 unless said otherwise; costs in cycles of one core.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import ceil, gcd
+from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import bounded, larger, typical, varies
-from ..grid import up, vector_lanes
+from ..grid import dealt, up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import CPUS_ONLY, Offer, Refusal, variant
@@ -32,29 +32,16 @@ SPACE: dict[str, Sequence[Any]] = {
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
-    "many": (256, 768), "scratch": (256 << 10, 512 << 10, 1280 << 10)}
+    "many": (256, 768), "scratch": (256 << 10, 512 << 10, 1280 << 10), "parts": (0, 1, 2, 4, 8, 16)}
 LINE = 64  # [bytes]
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.
-FREE_PANEL, FREE_DOT = FREE | {"PITCH", "COPIES", "IC"}, FREE | {"IC", "JC"}
-
-
-@variant("matmul", cl="matmul.cl", serves="CPUs, up to 16 rows or columns of operands that are both contiguous along k",
-         rank=0)
-def dot(p: Product, device: Device) -> Offer | Refusal:
-    """Vectors along k, whose lanes are summed at the end."""
-    if not device.is_cpu:
-        return CPUS_ONLY
-    t, lanes = numbers(device, "matmul cpu", p.shape_class), vector_lanes(device, p.dtype)
-    if p.x_strides[1] != 1 or p.w_strides[0] != 1:
-        return Refusal("an operand is not contiguous along k")
-    if min(p.typical.m, p.typical.n) > t["dot"]:
-        return Refusal(f"more than {t['dot']} rows and columns")
-    if lanes == 1:
-        return Refusal("one lane")
-    return Offer(lambda: _stages(p, device, lanes, _dot(lanes, device.compute_units, p)))
+FREE_PANEL = FREE | {"PITCH", "COPIES", "IC", "KP"}
+FREE_SUM = FREE | {"SIZE", "CHUNK"}
+CROWD = 16     # cores up to which was measured what each adds
+SUMMED = 2048  # elements of partial sums that are worth a work-item of their own
 
 
 @variant("matmul", cl="matmul.cl", serves="CPUs, all other products", rank=1)  # where both could, dot takes a third
@@ -66,20 +53,24 @@ def panel(p: Product, device: Device) -> Offer | Refusal:
     lanes = vector_lanes(device, p.dtype)
     if p.varies:
         return Offer(lambda: _stages(p, device, lanes, _free(p, device, lanes, table)))
-    return Offer(lambda: _stages(p, device, lanes, _cpu(lanes, device.compute_units, *p.typical, p.size, table,
-                                                        p.widened)))
+    return Offer(lambda: _stages(p, device, lanes, _planned(lanes, device.compute_units, *p.typical, p.size, table,
+                                                            p.widened)))
 
 
 def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
     """The plan of a class of sizes. What varies alone is rows, in as many pieces as leave no core without one."""
     given = dict(table) | ({"swap": int(not varies(p.m))} if varies(p.m, p.n) else {})
-    plan = _cpu(lanes, device.compute_units, *p.typical, p.size, tuple(sorted(given.items())), p.widened)
+    plan = _planned(lanes, device.compute_units, *p.typical, p.size, tuple(sorted(given.items())), p.widened)
     own = dict(plan["defines"])
     swap = own["SWAP"]
     rows, cols = (p.n, p.m) if swap else (p.m, p.n)
-    if not bounded(p.k) and own["KC"] >= p.typical.k:
+    parts = own.get("PARTS", 1)
+    each, near = ceil(p.k / parts), ceil(p.typical.k / parts)
+    if parts > 1:
+        own["KP"] = each
+    if not bounded(p.k) and own["KC"] >= near:
         own["KC"] = dict(table)["depth"]
-    own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or own["KC"] < p.typical.k)}
+    own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or own["KC"] < near)}
     if varies(cols):
         own |= {"FREE_COLS": 1, "COLS_PACKED": 1}
     if varies(rows):
@@ -89,16 +80,28 @@ def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
         own["IC"] = larger(own["MR"], up(ceil(rows / pieces), own["MR"]))
     if varies(p.k) and "PITCH" in own:
         own["PITCH"] = up(p.k, lanes) + lanes
-    return dict(defines=own, grid=(ceil(rows / own["IC"]), ceil(cols / own["JC"]), p.batch))
+    return dict(defines=own, grid=(ceil(rows / own["IC"]), ceil(cols / own["JC"]), p.batch * parts))
 
 
 def _stages(p: Product, device: Device, lanes: int, plan: Plan) -> list[Stage]:
     """The product, after a stage that copies the rows' operand with k along lines, if the plan has it so."""
     defines = {**p.defines, "USE_FMA": int(device.has_fma), **plan["defines"]}
+    if "PARTS" in defines:
+        return _parted(p, device, defines, plan["grid"], lanes)
     turn, scratch = _turn(p, defines, lanes) if "PITCH" in defines else ([], {})
-    free = FREE_DOT if plan["defines"]["VARIANT"] == "DOT" else FREE_PANEL
     return [*turn, Stage("matmul", defines, plan["grid"], (1, 1, 1), domain=(p.batch, p.m, p.n), lanes=lanes,
-                         scratch=scratch, note=p.note, free=free)]
+                         scratch=scratch, note=p.note, free=FREE_PANEL)]
+
+
+def _parted(p: Product, device: Device, defines: dict[str, Any], grid: tuple[int, ...], lanes: int) -> list[Stage]:
+    """The product of each part of K, and their sum."""
+    results = p.batch * p.m * p.n
+    scratch = {"partial": defines["PARTS"] * results * p.size}
+    chunk, items = dealt(device, ceil(results / lanes), results * defines["PARTS"], SUMMED)
+    added = {**p.defines, "VARIANT": "SUM", "PARTS": defines["PARTS"], "SIZE": results, "CHUNK": chunk * lanes}
+    return [Stage("matmul", defines, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False, free=FREE_PANEL),
+            Stage("matmul_sum", added, (items,), (1,), domain=(results,), lanes=lanes, scratch=scratch, note=p.note,
+                  free=FREE_SUM)]
 
 
 def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage], dict[str, int]]:
@@ -109,6 +112,31 @@ def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage],
     grid = ceil(rows / TURN_I), ceil(p.k / TURN_K), held
     return [Stage("matmul_turn", own, grid, (1, 1, 1), lanes=lanes, scratch=scratch, final=False,
                   free=FREE_PANEL)], scratch
+
+
+def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
+             widened: tuple[bool, bool]) -> Plan:
+    """The plan of the product, or of PARTS of K and their sum, which takes no more memory than the operands."""
+    t = dict(table)
+    best = _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened)
+    given, launch, better = t["parts"], t["launch"], 1 - t["gain"]
+    most = min(k // t["part"], k * (m + n) // max(m * n, 1))
+    tried = [given] if given else [p for p in range(min(cores, most), 1, -1) if cores % p == 0]
+    # Most parts first, unless fewer are better: each core then reads what it wrote, where rows of a batch are summed.
+    one_each = prod(best["grid"]) <= cores and best["spent"] - launch > best["time"] * t["gain"]
+    for parts in tried if given or one_each else ():
+        each = ceil(k / parts)
+        plan = _cpu(lanes, cores, batch * parts, m, n, each, xs, ws, size, table, widened)
+        read = 2 * parts * batch * m * n * size / cores * _fetch(t, cores)  # partial sums, written and read
+        time = plan["time"] + launch + read
+        if given > 1 or time < better * best["time"] and "PITCH" not in plan["defines"]:
+            best = plan | dict(time=time, defines=plan["defines"] | dict(PARTS=parts, KP=each))
+    return best
+
+
+def _fetch(t: Costs, cores: int) -> float:
+    """Cycles a byte, where all cores read at once what others wrote."""
+    return t["fetch"] + t["crowd"] * min(cores, CROWD)
 
 
 @lru_cache(4096)
@@ -151,7 +179,11 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
                    ROWS_PACKED=int(rows_packed or widened[swap]), RB=at_once)
     if pitch:
         defines["PITCH"] = pitch
-    return dict(defines=defines, grid=(ceil(rows / ic), ceil(cols / jc), batch))
+    grid = ceil(rows / ic), ceil(cols / jc), batch
+    work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size)
+    busy = work * batch * _busiest(cols / jc, rows / ic, batch, cores)
+    moved = ceil(prod(grid) / cores) * (min(jc, cols) + min(ic, rows)) * k * size * _fetch(t, cores)
+    return dict(defines=defines, grid=grid, time=busy + moved, spent=busy + moved - work * batch / cores)
 
 
 def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
@@ -199,31 +231,36 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
 
 def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
           lanes: int, size: int, batch: int, cores: int) -> float:
-    """Cycles on one core: 2 products and 2 loads a cycle, latency 4, half a line of columns from the L2 where the L1
-    does not hold the panel; loop 1, `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along
-    k, `missed` times all of it where they are more than a set of the L1 holds, that for the busiest core; then packing.
-    """
-    turned = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size) > 0
+    """Cycles on one core, those of products for the busiest core; then packing."""
+    pitch = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
+    # Copied once at least; by a work-item with a single panel only where all share the copy.
+    strided = not pitch and _strided(t, rows, mr, cols, row_k, k, size)
+    copied = pitch or strided and cols > nv * lanes
+    if pitch:
+        row_i, row_k = pitch, 1
+    pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
+    cut, _ = _blocks(t, strided, row_k, k, nv * lanes * size, size)
+    pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
+    work, vectors = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size), ceil(cols / lanes)
+    taking = max(1, min(cores, int(work * batch / t["item"])))  # to more of them it is not worth dealing
+    share = taking * _dealt(cols / (nv * lanes), rows / mr, batch, taking)
+    return share * work + vectors * k * pack + rows * (vectors * 2 + (k * t["line"] if copied else 0))
 
+
+def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int,
+          size: int) -> float:
+    """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line of columns from
+    the L2 where the L1 does not hold the panel; loop 1, `stream` for L2, `broadcast` for rows, a quarter more where
+    they do not lie along k, `missed` times all of it where they are more than a set of the L1 holds.
+    """
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
-    vectors, apart = ceil(cols / lanes), t["broadcast"] * (1 if row_k == 1 or turned else 1.25)
-    width = lanes * size
+    width, apart = lanes * size, t["broadcast"] * (1 if row_k == 1 else 1.25)
     far = 2 * width / LINE if k * nv * width > SETS * WAYS else 0
     products = sum((max(r * v / 2, (r + v) / 2, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
-                   for r, a in edge(rows, mr) for v, b in edge(vectors, nv))
-    pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
-    # Copied once at least; by a work-item with a single panel only where all share the copy.
-    strided = not turned and _strided(t, rows, mr, cols, row_k, k, size)
-    copied = turned or strided and cols > nv * lanes
-    cut, _ = _blocks(t, strided, 1 if turned else row_k, k, nv * width, size)
-    pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
-    missed = t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1
-    work = missed * products * k
-    taking = max(1, min(cores, int(work * batch / t["item"])))  # to more of them it is not worth dealing
-    share = taking * _dealt(cols / (nv * lanes), rows / mr, batch, taking)
-    return share * work + vectors * k * pack + rows * (vectors * 2 + copied * k * t["line"])
+                   for r, a in edge(rows, mr) for v, b in edge(ceil(cols / lanes), nv))
+    return (t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1) * products * k
 
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
@@ -275,18 +312,3 @@ def _dealt(panels: float, tiles: float, batch: int, cores: int) -> float:
     if ceil(panels) * ceil(tiles) * batch == 1:
         return 1 / cores
     return min(_busiest(across, down, batch, cores) for across, down in ((panels, 1), (1, tiles), (panels, tiles)))
-
-
-def _dot(lanes: int, cores: int, p: Product) -> Plan:
-    """Both contiguous along k: near-square tiles of VW sums;
-    the longer side is cut into one piece a core, or four if long.
-    """
-    batch, m, n = p.batch, p.m, p.n
-    near, dm = p.typical, 1
-    while dm * 2 <= lanes and (dm < near.m and (dm * dm < lanes or dm * 2 > near.n * 2)):
-        dm *= 2
-    dn = lanes // dm
-    pieces = cores * (4 if near.m * near.n * near.k > 4e6 else 1)
-    ic, jc = (m, up(ceil(n / pieces), dn)) if near.n >= near.m else (up(ceil(m / pieces), dm), n)
-    defines = dict(VARIANT="DOT", DM=dm, DN=dn, IC=ic, JC=jc)
-    return dict(defines=defines, grid=(ceil(m / ic), ceil(n / jc), batch))

@@ -4,6 +4,7 @@ few rows, batched; on GPUs, and on CPUs that play GPU.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -259,6 +260,40 @@ def test_operands_across_k_are_copied_along_it(engine, sizes, swap):
             assert error(shared @ other, wanted.astype(np.float64)) < 2 * tolerance("fp32", k)
         x, w, reference = operands("TN", m, n, k)
         assert error(x.astype("float64") @ w.astype("float64"), reference) < 1e-15 * k
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+@pytest.mark.parametrize("parts", [2, 3, 16])
+def test_parts_of_k_are_summed_by_a_second_launch(engine, parts, swap):
+    """Whole blocks and their edges, parts of which some are empty, batches, sums through an epilogue, other dtypes."""
+    if engine.device.kind != "cpu" or not engine.compiles:
+        pytest.skip("the kernel of CPUs")
+    with tune.overriding(("matmul", ""), {"parts": parts, "swap": swap, "dot": 0, "depth": 64, "panel": 4096}):
+        sizes = ((7, 1, 3, ()), (65, 40, 131, (2,)), (65, 1, 600, ()), (7, 40, 600, (2,)))
+        for form, (m, n, k, batch) in itertools.product(FORMS, sizes):
+            x, w, reference = operands(form, m, n, k, batch)
+            assert error(F.relu(x @ w + 1.0), np.maximum(reference + 1, 0)) < tolerance("fp32", k), (form, m, n, k)
+        assert "#define VARIANT SUM\n" in explain(x @ w).sources[-1]
+        assert not (F.zeros((5, 0)) @ F.zeros((0, 4))).numpy().any()
+        x, w, reference = operands("TN", 33, 20, 500)
+        assert error(x.astype("float64") @ w.astype("float64"), reference) < 1e-15 * 500
+        x, w = x.astype("bfloat16"), w.astype("bfloat16")
+        assert error(x @ w, x.numpy().astype(np.float64) @ w.numpy().astype(np.float64)) < tolerance("bfloat16", 500)
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_parts_of_a_k_that_varies_may_be_empty(engine, serves_all, parts):
+    """As many parts for every length of a class, of which a short one leaves some with nothing."""
+    if engine.device.kind != "cpu" or not engine.compiles:
+        pytest.skip("the kernel of CPUs")
+
+    def fn(x: Any, g: Any) -> Any:
+        return x.mT @ g
+
+    rng = np.random.default_rng(0)
+    with tune.overriding(("matmul", ""), {"parts": parts, "dot": 0}):
+        serves_all(fn, [tuple(rng.standard_normal((k, n)).astype(np.float32) for n in (30, 20))
+                        for k in (40, 17, 25, 33, 100, 256)], 1e-5, 5e-6)
 
 
 @pytest.mark.parametrize("swap", [0, 1])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clnet.kernels import tuning
-from clnet.kernels.matmul.matmul import _cpu
+from clnet.kernels.matmul.matmul import _cpu, _planned
 from clnet.workbench import played
 from clnet.workbench.tune.tasks import strides
 
@@ -62,3 +62,25 @@ def test_small_products_are_not_dealt_to_more_cores_than_it_is_worth(cores: int)
     found = chosen("avx512", 64, 64, 64, cores)
     assert found["MR"] * found["NV"] >= 16, found
     assert chosen("avx512", 512, 512, 512, cores)["MR"] >= 6
+
+
+def parts(form: str, m: int, k: int, n: int, cores: int) -> int:
+    device = played.device("avx512")
+    with tuning.rules_alone():
+        table = tuple(sorted(tuning.numbers(device, "matmul cpu", "").items()))
+    plan = _planned(device.vector_width, cores, 1, m, n, k, *strides(form, m, k, n), 4, table, (False, False))
+    return int(plan["defines"].get("PARTS", 1))
+
+
+@pytest.mark.parametrize(("form", "m", "k", "n", "cores", "cut"), [
+    ("TN", 128, 2048, 128, 16, True), ("NT", 128, 2048, 128, 16, True), ("NN", 64, 4096, 64, 16, True),
+    ("TN", 512, 2048, 128, 16, True), ("TN", 64, 2048, 64, 16, False), ("TN", 1024, 512, 512, 16, False),
+    ("TN", 512, 512, 8, 16, False), ("TN", 1024, 64, 1024, 16, False), ("NN", 2048, 2048, 2048, 16, False),
+    ("NN", 64, 784, 512, 16, False), ("NN", 8, 100000, 8, 2, True), ("TN", 16, 8192, 16, 2, True),
+    ("TN", 128, 2048, 128, 2, False), ("TN", 512, 2048, 128, 2, False), ("TN", 16, 8192, 16, 1, False)])
+def test_k_is_cut_where_results_are_too_few_for_the_cores(form: str, m: int, k: int, n: int, cores: int,
+                                                          cut: bool) -> None:
+    """As measured on sixteen cores of a Xeon and two of a Zen 5; partial sums take no more memory than operands."""
+    found = parts(form, m, k, n, cores)
+    assert (found > 1) == cut
+    assert found == 1 or cores % found == 0 and found * m * n <= k * (m + n)
