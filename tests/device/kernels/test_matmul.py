@@ -308,7 +308,7 @@ def test_rows_that_collide_in_the_cache(engine, sizes, swap):
     rng = np.random.default_rng(0)
     x, w = (clnet.tensor(rng.standard_normal((rows, 1024)).astype(np.float32))[:, 1024 - k :] for rows in (m, n))
     for tile, packed in (((), {"0"}), ((6, 1), {"0"}), ((8, 1), {"0", "1"})):
-        with tune.overriding(("matmul", ""), {"turn": 1, "dot": 0, "swap": swap, "tile": tile}):
+        with tune.overriding(("matmul", ""), {"turn": 1, "dot": 0, "swap": swap, "tile": tile, "parts": 1}):
             y = x @ w.mT
             (text,) = explain(y).sources
             found = dict(re.findall(r"^#define (MR|NV|JC|VW|ROWS_PACKED) (\d+)$", text, re.MULTILINE))
