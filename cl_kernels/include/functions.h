@@ -8,10 +8,31 @@
 //     error of x NDTR(x) is least: 2e-8 and what rounding adds, below 7.2e-8 of 1 + |x NDTR(x)|. One exponential, of the base that
 //     needs no product, where erf takes two branches, and no 1 + erf that loses the digits of the negative side. -INFINITY gives 0,
 //     NaN stays.
+//   GELU_SLOPE_REAL(x)   d/dx GELU(x) = NDTR(x) + x N(x), N the normal density
+//     In single precision d/dx GELU(-t) = Q(t) 2^(-t^2 / (2 ln 2)) for t >= 0, with Q of degree 12, fitted to
+//     (NDTR(-t) - t N(t)) exp(t^2 / 2) so that the error of the product is least: 5e-9 and what rounding adds, 5e-8 in all; at x it is 1
+//     less that at -x. One exponential, not two.
 
 #if SINGLE
 inline REAL NEAR_REAL(const REAL x) {               // |x|, finite: NDTR(-40) is 0, and infinity times 0 is not
     return fabs(x) > 40.0f ? (REAL)(40.0f) : fabs(x);
+}
+
+inline REAL EXP2_REAL(const REAL e) {               // 2^e, e <= 0
+#if INLINE_EXP2
+    const REAL p = e < -127.0f ? (REAL)(-127.0f) : e;       // which gives 0
+    const REAL n = p + 12583039.0f;                 // 1.5 * 2^23 + 127: its last bits are the exponent of 2^(p rounded)
+    const REAL f = p - (n - 12583039.0f);
+    REAL q = f * 0.00015345793508458883f + 0.0013399930903688073f;    // 2^f for |f| <= 1/2, within 2e-9
+    q = q * f + 0.009618489071726799f;
+    q = q * f + 0.05550328642129898f;
+    q = q * f + 0.24022646248340607f;
+    q = q * f + 0.6931471824645996f;
+    q = q * f + 1.0f;
+    return q * as_REAL(as_INT(n) << 23);
+#else
+    return exp2(e);
+#endif
 }
 
 inline REAL TAIL_REAL(const REAL t) {               // NDTR(-t), t >= 0
@@ -23,20 +44,7 @@ inline REAL TAIL_REAL(const REAL t) {               // NDTR(-t), t >= 0
     p = p * t - 0.4591982662677765f;
     p = p * t - 1.1511059999465942f;
     p = p * t - 1.0f;
-#if INLINE_EXP2
-    p = p < -127.0f ? (REAL)(-127.0f) : p;                 // which gives 0
-    const REAL n = p + 12583039.0f;                 // 1.5 * 2^23 + 127: its last bits are the exponent of 2^(p rounded)
-    const REAL f = p - (n - 12583039.0f);
-    REAL q = f * 0.00015345793508458883f + 0.0013399930903688073f;    // 2^f for |f| <= 1/2, within 2e-9
-    q = q * f + 0.009618489071726799f;
-    q = q * f + 0.05550328642129898f;
-    q = q * f + 0.24022646248340607f;
-    q = q * f + 0.6931471824645996f;
-    q = q * f + 1.0f;
-    return q * as_REAL(as_INT(n) << 23);
-#else
-    return exp2(p);
-#endif
+    return EXP2_REAL(p);
 }
 #endif
 
@@ -54,5 +62,27 @@ inline REAL GELU_REAL(const REAL x) {
     return (x > 0 ? x : (REAL)(0)) - NEAR_REAL(x) * TAIL_REAL(NEAR_REAL(x));
 #else
     return x < -40 ? (REAL)(0) : x * NDTR_REAL(x);
+#endif
+}
+
+inline REAL GELU_SLOPE_REAL(const REAL x) {
+#if SINGLE
+    const REAL t = NEAR_REAL(x);
+    REAL q = t * 5.996187013579402e-08f - 1.637064656279108e-06f;
+    q = q * t + 2.023076558543835e-05f;
+    q = q * t - 0.00015173231076914817f;
+    q = q * t + 0.0007866843952797353f;
+    q = q * t - 0.0030719537553611803f;
+    q = q * t + 0.009685931727290154f;
+    q = q * t - 0.026096288114786148f;
+    q = q * t + 0.06228040158748627f;
+    q = q * t - 0.1329241394996643f;
+    q = q * t + 0.24999269843101501f;
+    q = q * t - 0.7978842258453369f;
+    q = q * t + 0.5f;
+    const REAL down = q * EXP2_REAL(t * t * -0.72134752044448170f);
+    return x < 0 ? down : 1 - down;
+#else
+    return x > 40 ? (REAL)(1) : x < -40 ? (REAL)(0) : NDTR_REAL(x) + x * 0.39894228040143267794 * exp(-0.5 * x * x);
 #endif
 }

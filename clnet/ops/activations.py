@@ -46,8 +46,7 @@ gelu = pointwise(
     "gelu", "GELU(x)", lambda x: np.where(x < -FAR, 0.0, x) * special.ndtr(x),
     lambda g, y, x: gelu_gradient(g, x), accepts=F, cost=18, doc="y = x · Φ(x), Φ the normal distribution function")
 gelu_gradient = pointwise(
-    "gelu_gradient",
-    f"g * (x > {FAR} ? (T)(1) : (x < {-FAR} ? (T)(0) : (T)(NDTR(x) + x * {PEAK!r} * exp(-0.5 * x * x))))",
+    "gelu_gradient", "g * GELU_SLOPE(x)",
     lambda g, x: g * _gelu_slope(x), lambda c, y, g, x: (gelu_gradient(c, x), c * g * _gelu_bend(x)), accepts=F,
     cost=30, doc="y = g · (Φ(x) + x φ(x))")
 

@@ -84,7 +84,7 @@ def finish(text: str, device: Device, params: Params) -> str:
 
 def _functions(text: str, device: Device) -> str:
     """include/functions.h for each type that the text calls its functions with."""
-    types = {t for _, t in ct.mentions(text, ("NDTR", "GELU"), r"((?:float|double)\d*)\(")}
+    types = {t for _, t in ct.mentions(text, ("NDTR", "GELU", "GELU_SLOPE"), r"((?:float|double)\d*)\(")}
     return "\n".join(_functions_of(t, device.is_cpu) for t in sorted(types))
 
 
