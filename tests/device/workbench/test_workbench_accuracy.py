@@ -70,18 +70,38 @@ class _Result:
         return self.value
 
 
-def test_losses_in_another_arithmetic_are_compared(quick: Any, gpt: bench_steps.Task) -> None:
-    (row,) = bench_accuracy.Curve(gpt).rows(bench_compare.Setting(quick, ""))
-    assert not row.failed and row.arithmetic == "fp32x3" and row.peer == "ours in float32"
-    assert row.error <= row.bound
-    assert "20 losses" in row.note
+def test_losses_are_compared(quick: Any, gpt: bench_steps.Task) -> None:
+    """On GPUs those of fp32x3 with float32's, elsewhere those of float32 with PyTorch's in float64."""
+    gpu = quick.device.is_gpu
+    (row,) = bench_accuracy.Curve(gpt).rows(bench_compare.Setting(quick, "" if gpu else torch_of(quick)))
+    assert not row.failed and row.arithmetic == ("fp32x3" if gpu else "float32")
+    assert row.error <= row.bound and "20 losses" in row.note
+    if not gpu:
+        assert 0 < row.peer_error < 1e-5 > row.error > 0
+        assert not bench_accuracy.Curve(gpt).rows(bench_compare.Setting(quick, "not installed"))
 
 
 def test_other_losses_fail(quick: Any, gpt: bench_steps.Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_accuracy, "losses",
-                        lambda task, engine, batches, arithmetic: np.full(20, 9.0 if arithmetic == "fp32" else 9.01))
-    (row,) = bench_accuracy.Curve(gpt).rows(bench_compare.Setting(quick, ""))
+                        lambda task, engine, arithmetic: np.full(20, 9.0 if arithmetic == "fp32" else 9.01))
+    monkeypatch.setattr(bench_accuracy, "their_losses", lambda *args: np.full(20, 9.01))
+    torch = "" if quick.device.is_gpu else torch_of(quick)
+    (row,) = bench_accuracy.Curve(gpt).rows(bench_compare.Setting(quick, torch))
     assert row.failed and row.note.startswith("above the bound")
+
+
+def test_pytorch_trains_in_float64(quick: Any) -> None:
+    mlp = bench_steps.tasks()[0]
+    single, double = (bench_accuracy.their_losses(mlp, torch_of(quick), quick, a) for a in ("fp32", "fp64"))
+    assert (single == single.astype(np.float32)).all() and not (double == double.astype(np.float32)).any()
+    assert np.abs(single - double).max() < 1e-4
+
+
+def test_a_product_in_float32_may_lose_what_a_chain_of_sums_does(quick: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_matmul, "ours", lambda engine, operands, how: lambda: _Result(
+        (operands[0] @ operands[1]) * np.float32(1 + 2e-6), np.float32))
+    rows = bench_accuracy.Product(64).rows(bench_compare.Setting(quick, "not installed"))
+    assert [r.arithmetic for r in rows if r.failed] == ["float32"]
 
 
 def test_pytorch_starts_from_our_weights(engine: Any, gpt: bench_steps.Task) -> None:

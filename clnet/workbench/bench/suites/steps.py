@@ -260,9 +260,10 @@ def our_batch(task: Task, engine: Engine) -> list[Tensor]:
     return found
 
 
-def their_batch(task: Task, peer: Torch) -> list[TheirTensor]:
+def their_batch(task: Task, peer: Torch, seed: int = 0, arithmetic: str = "fp32") -> list[TheirTensor]:
     """The task's batch as PyTorch takes it: labels are int64."""
-    return [peer.array(a.astype(np.int64) if a.dtype == np.int32 else a) for a in task.batch()]
+    real = np.float64 if arithmetic == "fp64" else np.float32
+    return [peer.array(a.astype(np.int64 if a.dtype == np.int32 else real)) for a in task.batch(seed)]
 
 
 def their_network(task: Task, peer: Torch, compiled: bool = False) -> tuple[Any, Any]:
@@ -277,8 +278,10 @@ def their_network(task: Task, peer: Torch, compiled: bool = False) -> tuple[Any,
 
 def their_training(task: Task, peer: Torch, fused: bool | None = None, compiled: bool = False,
                    start: Mapping[str, Array] | None = None, arithmetic: str = "fp32") -> Callable[..., Any]:
-    """PyTorch's step(x, y), which gives the loss; `start`: our variables' values to begin with."""
+    """PyTorch's step(x, y), which gives the loss; `start`: our variables' values to begin with; "fp64": all of it."""
     torch, (model, forward) = peer.torch, their_network(task, peer, compiled)
+    if arithmetic == "fp64":
+        model.double()
     if start is not None:
         state = bench_torch.state(model, start)
         model.load_state_dict({**model.state_dict(), **{k: peer.array(v) for k, v in state.items()}})
