@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import ceil, gcd, prod
+from math import ceil, gcd, log2, prod
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import bounded, larger, typical, varies
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Costs = Mapping[str, Any]
 Table = tuple[tuple[str, Any], ...]
-Plan = dict[str, Any]  # defines and grid
+Plan = dict[str, Any]  # defines and grid; cycles that it takes, and of them those that are not spent on products
 
 # What `clnet tune` tries for a CPU.
 SPACE: dict[str, Sequence[Any]] = {
@@ -116,14 +116,14 @@ def _turn(p: Product, defines: dict[str, Any], lanes: int) -> tuple[list[Stage],
 
 def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
              widened: tuple[bool, bool]) -> Plan:
-    """The plan of the product, or of PARTS of K and their sum, which takes no more memory than the operands."""
+    """The plan of the product, or of PARTS of K, whose sums take no more memory than half of the operands."""
     t = dict(table)
     best = _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened)
     given, launch, better = t["parts"], t["launch"], 1 - t["gain"]
-    most = min(k // t["part"], k * (m + n) // max(m * n, 1))
+    most = min(k // t["part"], k * (m + n) // max(2 * m * n, 1))
     tried = [given] if given else [p for p in range(min(cores, most), 1, -1) if cores % p == 0]
-    # Most parts first, unless fewer are better: each core then reads what it wrote, where rows of a batch are summed.
     one_each = prod(best["grid"]) <= cores and best["spent"] - launch > best["time"] * t["gain"]
+    # Most parts first, unless fewer are better: each core then reads what it wrote, where rows of a batch are summed.
     for parts in tried if given or one_each else ():
         each = ceil(k / parts)
         plan = _cpu(lanes, cores, batch * parts, m, n, each, xs, ws, size, table, widened)
@@ -166,7 +166,8 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
-    items = cores * (t["per_core"] if cost * batch / cores > t["large"] else 1)
+    # The slowest of many cores is further behind.
+    items = cores * (t["per_core"] * log2(max(2, cores)) if cost * batch / cores > t["large"] else 1)
     fetch = t["fetch"] * size * k
     per_panel, per_rows = _split(ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most),
                                  min(row_tiles, rows_most), items, cores, batch, cost, t["item"],
@@ -276,7 +277,7 @@ def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
     return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
 
 
-def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: int, cores: int, batch: int,
+def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: float, cores: int, batch: int,
            cost: float, item_cost: float, panel_pack: float, row_pack: float) -> tuple[int, int]:
     """(panels, row tiles) of a work-item:
     the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
@@ -296,13 +297,14 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
 
 def _busiest(across: float, down: float, batch: int, cores: int) -> float:
     """The share of all work that the busiest core has, of so many work-items each way, the last of which are in part:
-    whole ones by turns; cut ones take no time where a core has none of the last turn, else Graham's bound (1969) holds.
+    whole ones by turns; cut ones take no time where a core has none of the last turn, else no more than whole ones
+    would, and Graham's bound (1969) holds.
     """
     across, down = max(across, 1), max(down, 1)
     item, whole = 1 / (across * down * batch), int(across) * int(down) * batch
     turns, left = ceil(whole / cores), item * max(across % 1, down % 1)
-    idle = ceil(across) * ceil(down) * batch <= turns * cores
-    return max(turns * item, (1 if idle else 1 + (cores - 1) * left) / cores)
+    all_turns = ceil(ceil(across) * ceil(down) * batch / cores)
+    return max(turns * item, min(all_turns * item, (1 + (cores - 1) * left) / cores))
 
 
 def _dealt(panels: float, tiles: float, batch: int, cores: int) -> float:
