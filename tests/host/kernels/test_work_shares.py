@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from math import ceil
+from math import ceil, log2
 from typing import Any
 
 import pytest
@@ -37,6 +37,23 @@ def test_the_busiest_core_has_what_counting_finds(cores: int) -> None:
         item = 1 / (across * down * batch)
         assert 1 / cores - 1e-9 <= found <= counted + item, (across, down, batch)
         assert found >= counted - item * (1 - 1 / cores), (across, down, batch)
+
+
+def test_work_items_cut_a_little_cost_no_more_than_whole_ones() -> None:
+    """341.3 tiles in work-items of 86 by 32 panels: eight turns of sixteen cores, of which the last is nearly whole."""
+    assert _busiest(32, 2048 / 6 / 86, 1, 16) == pytest.approx(8 / (32 * 2048 / 6 / 86))
+
+
+@pytest.mark.parametrize("cores", [2, 16])
+@pytest.mark.parametrize("turned", [False, True])
+def test_many_cores_have_more_and_smaller_work_items_of_a_large_product(cores: int, turned: bool) -> None:
+    """The slowest of sixteen is further behind than that of two."""
+    w = Operand(Spec((2048, 2048), "float32"), (1, 2048) if turned else (2048, 1))
+    found = product([Operand(Spec((2048, 2048), "float32"), (2048, 1)), w])
+    offer = panel.ask(found, dataclasses.replace(device("avx512"), compute_units=cores))
+    assert isinstance(offer, Offer)
+    grid = offer.build()[-1].grid
+    assert grid[0] * grid[1] >= 2 * cores * max(1, log2(cores))
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 512, 512), (4096, 64, 64), (784, 64, 512), (64, 784, 512)])
