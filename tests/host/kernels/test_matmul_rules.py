@@ -80,7 +80,7 @@ def parts(form: str, m: int, k: int, n: int, cores: int) -> int:
     ("TN", 128, 2048, 128, 2, False), ("TN", 512, 2048, 128, 2, False), ("TN", 16, 8192, 16, 1, False)])
 def test_k_is_cut_where_results_are_too_few_for_the_cores(form: str, m: int, k: int, n: int, cores: int,
                                                           cut: bool) -> None:
-    """As measured on sixteen cores of a Xeon and two of a Zen 5; partial sums take half of the operands' memory at most."""
+    """As measured on sixteen cores of a Xeon and two of a Zen 5; sums take half of the operands' memory at most."""
     found = parts(form, m, k, n, cores)
     assert (found > 1) == cut
     assert found == 1 or cores % found == 0 and 2 * found * m * n <= k * (m + n)
