@@ -129,7 +129,7 @@ def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pai
         plan = _cpu(lanes, cores, batch * parts, m, n, each, xs, ws, size, table, widened)
         read = 2 * parts * batch * m * n * size / cores * _fetch(t, cores)  # partial sums, written and read
         time = plan["time"] + launch + read
-        if given > 1 or time < better * best["time"] and "PITCH" not in plan["defines"]:
+        if "PITCH" not in plan["defines"] and (given > 1 or time < better * best["time"]):
             best = plan | dict(time=time, defines=plan["defines"] | dict(PARTS=parts, KP=each))
     return best
 
