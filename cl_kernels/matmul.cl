@@ -39,13 +39,6 @@
 #define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
 
-#ifndef X_KIND
-#define X_KIND SAME             // how the operands are stored (vector.h); rows that are not SAME are packed
-#endif
-#ifndef W_KIND
-#define W_KIND SAME
-#endif
-
 #ifndef PARTS
 #define PARTS 1                 // into how many pieces K is cut
 #endif

@@ -9,12 +9,7 @@
 #define GROUP_ATTR __attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
 
-#ifndef X_KIND
-#define X_KIND SAME             // how the operands are stored (vector.h); rows that are not SAME are packed
-#endif
-#ifndef W_KIND
-#define W_KIND SAME
-#endif
+#include "include/operands.h"
 
 #ifndef DM
 #define DM 1                    // rows m of a tile of sums; DM * DN == VW

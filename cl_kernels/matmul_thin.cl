@@ -29,13 +29,6 @@
 #ifndef ROWS_WIDE
 #define ROWS_WIDE 0             // 1: all lines of the other operand begin as its first
 #endif
-#ifndef X_KIND
-#define X_KIND SAME             // how the operands are stored (vector.h)
-#endif
-#ifndef W_KIND
-#define W_KIND SAME
-#endif
-
 #include "include/operands.h"
 
 #if SWAP

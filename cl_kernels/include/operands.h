@@ -1,9 +1,15 @@
 // operands.h: the operands x and w of a product, as one that is read along rows and one along columns, by the names of matmul.cl.
 //   ROWS COLS  sizes; SWAP 0: rows are m, columns n, SWAP 1: the other way round (yT = wT xT)
-//   ROW_OPERAND COL_OPERAND  where they begin, in `batch`; ROW_I ROW_K, COL_J COL_K: their strides
+//   ROW_OPERAND COL_OPERAND  where they begin, in `batch`; ROW_I ROW_K, COL_J COL_K: their strides; X_KIND W_KIND: how they are stored
 
 #ifndef SWAP
 #define SWAP 0
+#endif
+#ifndef X_KIND
+#define X_KIND SAME             // how they are stored (vector.h)
+#endif
+#ifndef W_KIND
+#define W_KIND SAME
 #endif
 
 #if SWAP
