@@ -171,7 +171,8 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     fetch = t["fetch"] * size * k
     per_panel, per_rows = _split(ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most),
                                  min(row_tiles, rows_most), items, cores, batch, cost, t["item"],
-                                 pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr)
+                                 pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
+                                 _shared(t, n, size, cores, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -181,10 +182,17 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     if pitch:
         defines["PITCH"] = pitch
     grid = ceil(rows / ic), ceil(cols / jc), batch
-    work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size)
-    busy = work * batch * _busiest(cols / jc, rows / ic, batch, cores)
-    moved = ceil(prod(grid) / cores) * (min(jc, cols) + min(ic, rows)) * k * size * _fetch(t, cores)
-    return dict(defines=defines, grid=grid, time=busy + moved, spent=busy + moved - work * batch / cores)
+    work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size) * batch
+    return dict(defines=defines, grid=grid, **_times(t, rows, ic, cols, jc, k, size, batch, cores, work))
+
+
+def _times(t: Costs, rows: int, ic: int, cols: int, jc: int, k: int, size: int, batch: int, cores: int,
+           work: float) -> dict[str, float]:
+    """Cycles: of the busiest core, with those for what its work-items read; what of them is not a core's share."""
+    busy = work * _busiest(cols / jc, rows / ic, batch, cores)
+    items = ceil(ceil(rows / ic) * ceil(cols / jc) * batch / cores)
+    moved = items * (min(jc, cols) + min(ic, rows)) * k * size * _fetch(t, cores)
+    return dict(time=busy + moved, spent=busy + moved - work / cores)
 
 
 def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
@@ -277,8 +285,16 @@ def _pack(t: Costs, col_j: int, col_k: int, lanes: int) -> float:
     return t["copy"] if col_j == 1 else t["transpose"] if col_k == 1 else t["gather"] * lanes
 
 
+def _shared(t: Costs, n: int, size: int, cores: int, swap: int, mr: int, width: int) -> Pair:
+    """Cycles a row tile where columns are divided, and a panel where rows are: lines of the result that two work-items
+    write, where its rows are no whole lines. Two cores seldom do so at one time.
+    """
+    each = 2 * t["shared"] * (min(cores, CROWD) - 2) if n * size % LINE and cores > 2 else 0
+    return (0, width * each) if swap else (mr * each, 0)
+
+
 def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: float, cores: int, batch: int,
-           cost: float, item_cost: float, panel_pack: float, row_pack: float) -> tuple[int, int]:
+           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair) -> tuple[int, int]:
     """(panels, row tiles) of a work-item:
     the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
     """
@@ -288,7 +304,9 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
         for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
             time = (cost * batch * _busiest(panels / across, row_tiles / down, batch, cores)
-                    + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack))
+                    + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack
+                                             + down * shared[0] * (across < panels)
+                                             + across * shared[1] * (down < row_tiles)))
             time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None
