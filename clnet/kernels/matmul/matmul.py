@@ -41,6 +41,9 @@ TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 FREE_PANEL = FREE | {"PITCH", "COPIES", "IC", "KP"}
 FREE_SUM = FREE | {"SIZE", "CHUNK"}
 CROWD = 16     # cores up to which was measured what each adds
+FEW = 10       # products of a register tile: fewer wait for one another, and serve only all rows or all columns
+TRIED, NEAR = 4, 1.03  # register tiles whose division is tried, of times the least cost at most
+SLACK = 0.05   # of the time more, for each halving of the work-items that uneven cores want
 SUMMED = 2048  # elements of partial sums that are worth a work-item of their own
 
 
@@ -131,7 +134,8 @@ def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pai
         time = plan["time"] + launch + read
         if "PITCH" not in plan["defines"] and (given > 1 or time < better * best["time"]):
             best = plan | dict(time=time, defines=plan["defines"] | dict(PARTS=parts, KP=each))
-    return best
+    whole = "PARTS" not in best["defines"] and best["large"]
+    return _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened, True) if whole else best
 
 
 def _fetch(t: Costs, cores: int) -> float:
@@ -141,17 +145,29 @@ def _fetch(t: Costs, cores: int) -> float:
 
 @lru_cache(4096)
 def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, ws: Pair, size: int, table: Table,
-         widened: tuple[bool, bool]) -> Plan:
-    """`widened`: which operands have 16 bits: rows become floats when they are packed, columns that are read once too
-    where they lie.
+         widened: tuple[bool, bool], slack: bool = False) -> Plan:
+    """The plan of the register tile that takes the least time as it is divided, of those that take the least undivided.
+
+    `widened`: which operands have 16 bits: rows become floats when they are packed, columns that are read once too
+    where they lie. `slack`: more work-items than cores, which are uneven.
     """
     t = dict(table)
-    cost, swap, mr, nv = min(
-        (_cost(t, *operands, k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"], swap, mr, nv)
-        for swap, operands in enumerate(((m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)))
-        if t["swap"] in (-1, swap)
-        for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64)))
-    rows, row_i, row_k, cols, col_j, col_k = (n, ws[1], ws[0], m, *xs) if swap else (m, *xs, n, ws[1], ws[0])
+    operands = (m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)
+    costs = sorted(
+        (_cost(t, *operands[swap], k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"],
+         swap, mr, nv)
+        for swap in (0, 1) if t["swap"] in (-1, swap)
+        for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64))
+        if t["tile"] or mr * nv >= FEW or mr >= operands[swap][0] or nv * lanes >= operands[swap][3])
+    near = [c for c in costs[:TRIED] if c[0] <= NEAR * costs[0][0]]
+    return min((_divided(t, lanes, cores, batch, *operands[swap], k, mr, nv, swap, size, n, widened, slack, cost)
+                for cost, swap, mr, nv in near), key=lambda plan: plan["divided"])
+
+
+def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int, row_k: int, cols: int, col_j: int,
+             col_k: int, k: int, mr: int, nv: int, swap: int, size: int, n: int, widened: tuple[bool, bool],
+             slack: bool, cost: float) -> Plan:
+    """The plan with this register tile."""
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
     pitch = 0 if widened[swap] else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
@@ -166,13 +182,14 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
-    # The slowest of many cores is further behind.
-    items = cores * (t["per_core"] * log2(max(2, cores)) if cost * batch / cores > t["large"] else 1)
+    # The slowest of many cores is further behind, and sooner.
+    uneven = log2(max(2, cores))
+    items = cores * (t["per_core"] * uneven if slack else 1)
     fetch = t["fetch"] * size * k
-    per_panel, per_rows = _split(ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most),
-                                 min(row_tiles, rows_most), items, cores, batch, cost, t["item"],
-                                 pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
-                                 _shared(t, n, size, cores, swap, mr, width))
+    divided, per_panel, per_rows = _split(
+        ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
+        cost, t["item"], pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
+        _shared(t, n, size, cores, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -183,7 +200,8 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
         defines["PITCH"] = pitch
     grid = ceil(rows / ic), ceil(cols / jc), batch
     work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size) * batch
-    return dict(defines=defines, grid=grid, **_times(t, rows, ic, cols, jc, k, size, batch, cores, work))
+    return dict(defines=defines, grid=grid, divided=divided, large=cost * batch * uneven > t["large"],
+                **_times(t, rows, ic, cols, jc, k, size, batch, cores, work))
 
 
 def _times(t: Costs, rows: int, ic: int, cols: int, jc: int, k: int, size: int, batch: int, cores: int,
@@ -294,8 +312,8 @@ def _shared(t: Costs, n: int, size: int, cores: int, swap: int, mr: int, width: 
 
 
 def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: float, cores: int, batch: int,
-           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair) -> tuple[int, int]:
-    """(panels, row tiles) of a work-item:
+           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair) -> tuple[float, int, int]:
+    """Cycles, and (panels, row tiles) of a work-item:
     the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
     """
     best: tuple[float, int, int, int] | None = None
@@ -307,10 +325,10 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
                     + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack
                                              + down * shared[0] * (across < panels)
                                              + across * shared[1] * (down < row_tiles)))
-            time *= 1 if count >= items else 1.1        # fewer than wanted: no slack for uneven cores
+            time *= (1 + SLACK * log2(max(1, items / count))) * (1 if count >= cores else 1.1)
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None
-    return best[2:]
+    return best[0], *best[2:]
 
 
 def _busiest(across: float, down: float, batch: int, cores: int) -> float:

@@ -91,3 +91,20 @@ def test_many_cores_do_not_write_to_the_same_lines_of_the_result(form: str, m: i
     """Rows of 1200 bytes in five pieces took 1.4 times as long on sixteen cores as in one to four (Xeon)."""
     found = planned(form, m, k, n, 16)
     assert found["grid"][1 - found["defines"]["SWAP"]] <= most
+
+
+@pytest.mark.parametrize(("m", "k", "n", "cores", "least"), [
+    (768, 768, 768, 16, 32), (1000, 1000, 1000, 16, 48), (2048, 128, 512, 16, 48), (2048, 2048, 2048, 2, 8), (1152, 1152, 1152, 2, 8), (64, 64, 64, 16, 1)])
+def test_uneven_cores_have_several_work_items_each_of_large_products(m: int, k: int, n: int, cores: int,
+                                                                     least: int) -> None:
+    """One each took 1.1 to 1.4 times as long as four or more on sixteen cores, part of which others took (Xeon)."""
+    across, down, _ = planned("NN", m, k, n, cores)["grid"]
+    assert across * down >= least
+
+
+def test_the_register_tile_suits_how_the_product_is_divided() -> None:
+    """768 columns are six work-items of 128 for two cores, and eight of 96; 768 rows are two of 384 with tiles of 12
+    rows, which 13 do not divide.
+    """
+    found = planned("TN", 768, 768, 768, 2)["defines"]
+    assert found["IC"] % found["MR"] == 0 == 768 % found["IC"]
