@@ -24,8 +24,9 @@
 //           MR x NV vectors of sums stay in registers over all channels and taps
 //           transpose in registers, store to a private tile [NR][rows * RX]      lanes past the tile are overwritten later
 //       the tile goes through the epilogue in whole vectors
-//   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits.
-//   Assumes TH == 1 or (TW == RX and OUT == 1).
+//   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits. Where FLAT, tiles are TW
+//   pixels that follow one another beyond the ends of rows, and the last one of the block is moved back.
+//   Assumes TH == 1 or (TW == RX and OUT == 1), FLAT only with TH == 1 and OUT == 1.
 //
 // WEIGHTS, for CPUs. Grid (PARTS, blocks of channels, blocks of panels * GROUPS), local size 1. Lanes follow the channels of `grad`
 //   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
@@ -93,19 +94,24 @@ __constant int taps[] = {TAPS};
 #ifndef TH
 #define TH 1
 #endif
+#ifndef FLAT
+#define FLAT 0                  // tiles go on beyond the ends of rows
+#endif
 #ifndef OB
 #define OB PANELS               // panels of a work-item
 #endif
 #define MR (TH * TW)
 #define RB (JB * OUT_Y)         // result rows of a block
 #define PITCH_OUT (RB * RX + 2 * VW) // pitch of the private tile, with room for the lanes past the last pixel
-#define PIXEL(r) ((r) / TW * (IN_Y * PITCH) + (r) % TW * IN_X)
+#define PIXEL(r, width) ((r) / (width) * (IN_Y * PITCH) + (r) % (width) * IN_X)
 #define OUT_BLOCKS ((PANELS + OB - 1) / OB)
 
 __constant uint first[] = {FIRST};
 
-// tile[NR][...] at `at` = sums over channels and taps [t0, t1) for the MR pixels that start at x.
-INLINE void micro(const T* restrict x, __global const T* restrict w, const size_t t0, const size_t t1, T* restrict tile) {
+// tile[NR][...] = sums over channels and taps [t0, t1) for the MR pixels that start at x, or where FLAT at pixel `pixel` of x.
+INLINE void micro(const T* restrict x, const size_t pixel, __global const T* restrict w, const size_t t0, const size_t t1, T* restrict tile) {
+    size_t at[MR];                                      // constants, or a register each
+    UNROLL for (int r = 0; r < MR; r++) at[r] = FLAT ? PIXEL(pixel + r, RX) : PIXEL(r, TW);
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VSPLAT(0);
@@ -116,8 +122,8 @@ INLINE void micro(const T* restrict x, __global const T* restrict w, const size_
             VT b[NV];
             UNROLL for (int v = 0; v < NV; v++) b[v] = VLOAD(w + v * VW);
             UNROLL for (int r = 0; r < MR; r++) {
-                const VT pixel = VSPLAT(a[PIXEL(r)]);
-                UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VFMA(pixel, b[v], sum[r][v]);
+                const VT value = VSPLAT(a[at[r]]);
+                UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VFMA(value, b[v], sum[r][v]);
             }
         }
     // through memory: an array of sums that a later loop indexes would be kept there during the products, too
@@ -150,6 +156,12 @@ __kernel SERIAL void conv(PARAMS) {
     const size_t count = min((size_t)RB, RY - j0 * OUT_Y) * RX, start = (rz * RY + j0 * OUT_Y) * RX;
     for (size_t panel = panel0; panel < min(panel0 + (OB), (size_t)PANELS); panel++) {
         __global const T* w = (__global const T*)packed + (group * PANELS + panel) * C * T_ALL * NR;
+#if FLAT
+        for (size_t i = 0; i < count; i += MR) {        // rows beyond the result are zeros, and not stored
+            const size_t at = min(i, (size_t)(RB * RX - MR));
+            micro(xs, at, w, 0, T_ALL, tile + at);
+        }
+#else
         for (size_t j = 0; j < JB; j += TH)             // rows in order: what spills over the end of one is overwritten by the next
             for (size_t py = 0; py < OUT_Y && (j0 + j) * OUT_Y + py < RY; py++)
                 for (size_t px = 0; px < OUT_X; px++) {
@@ -157,9 +169,10 @@ __kernel SERIAL void conv(PARAMS) {
                     const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
                     for (size_t i = 0; i < across; i += TW) {
                         const size_t at = across > TW ? min(i, across - TW) : 0;
-                        micro(xs + j * (IN_Y * PITCH) + at * IN_X, w, t0, t1, tile + (j * OUT_Y + py) * RX + at * OUT_X + px);
+                        micro(xs + j * (IN_Y * PITCH) + at * IN_X, 0, w, t0, t1, tile + (j * OUT_Y + py) * RX + at * OUT_X + px);
                     }
                 }
+#endif
         for (size_t l = 0; l < NR && panel * NR + l < O; l++) {
             const size_t o = group * O + panel * NR + l;
             size_t i = 0;

@@ -43,6 +43,7 @@ FORWARD = Costs(4, 0.25, 0.25)
 # With 16 registers a broadcast is an instruction, and tiles are small for weights that come from beyond L1.
 FAR = Costs(9, 1, 1.5)
 WEIGHTS = {32: Costs(4, 0, 0.5), 16: Costs(10, 0.15, 0.3)}  # by registers
+PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
 
 
@@ -108,8 +109,10 @@ def parts(p: Convolution, device: Device, units: int, items: int, per_core: int)
 
 
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
-    """Register tile (TH x TW pixels, NV vectors), rows of a block, panels of a work-item."""
-    t, (nv, th, tw), down = _numbers(p, device), _register_tile(p, v, device.l1_cache), p.down
+    """Register tile (TH x TW pixels, or TW that go on beyond rows, by NV vectors), rows of a block, panels of a
+    work-item.
+    """
+    t, (nv, th, tw, flat), down = _numbers(p, device), _register_tile(p, v, device.l1_cache), p.down
     panels = ceil(ceil(p.o / v.lanes) / nv)
     row_tile = nv * v.lanes * p.out[1] * p.result[2] * v.itemsize
     fitting = [j for j in range(th, down + th, th)
@@ -124,11 +127,13 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     j = up(ceil(down / ceil(down / j)), th)
     items = outer * ceil(down / j)
     split = min(panels, ceil(wanted / items)) if items < wanted else 1
-    return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split))
+    return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split)) | ({"FLAT": 1} if flat else {})
 
 
-def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int]:
-    """NV, TH, TW that take the fewest cycles. Tiles of several rows are as wide as the result."""
+def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, bool]:
+    """NV, TH, TW, FLAT that take the fewest cycles. Tiles of several rows are as wide as the result. Flat ones need a
+    register for each pixel's place; with 32 vectors larger ones in rows are as fast or faster.
+    """
     across, down = max(1, p.result[2] // p.out[2]), p.down
     flat = p.out == (1, 1, 1)
     panel = p.c * max(p.taps) * v.lanes * v.itemsize  # [bytes] of weights that a tile reads a vector
@@ -136,11 +141,15 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int]:
     found = []
     for nv in (1, 2, 3, 4):
         most = min((v.registers - 1 - nv) // nv, 2 * v.lanes)
+        panels = ceil(ceil(p.o / v.lanes) / nv)
         for tw in range(1, min(most, across) + 1):
             th = max(1, min(most // tw, down)) if flat and tw == across else 1
-            tiles = ceil(across / tw) * ceil(down / th) * ceil(ceil(p.o / v.lanes) / nv)
-            found.append((tiles * costs.step(th * tw, nv), -th * tw, nv, th, tw))
-    return min(found)[2:]
+            tiles = panels * ceil(across / tw) * ceil(down / th)
+            found.append((tiles * costs.step(th * tw, nv), False, -th * tw, nv, th, tw))
+            if flat and v.registers == 16 and tw in PLACES:
+                found.append((panels * ceil(across * down / tw) * costs.step(tw, nv), True, -tw, nv, 1, tw))
+    _, beyond, _, nv, th, tw = min(found)
+    return nv, th, tw, beyond
 
 
 def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:

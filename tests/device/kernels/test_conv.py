@@ -148,6 +148,26 @@ def test_the_tiles_of_gpus_are_right_on_any_device(engine: Any, name: str,
     assert any(choice.stages for choice in asked)
 
 
+@pytest.mark.parametrize(("xs", "ws", "stride", "padding", "dilation", "groups"), [
+    ((2, 4, 9, 15), (33, 4, 3, 3), 1, 1, 1, 1),
+    ((1, 8, 27, 28), (16, 8, 3, 3), 2, 1, 1, 1),
+    ((2, 6, 13, 14), (24, 3, 3, 2), (2, 1), (1, 0), 1, 2),
+    ((1, 3, 4, 9, 13), (24, 3, 2, 3, 3), (1, 2, 1), 1, 1, 1),
+    ((1, 130, 20, 9), (40, 130, 5, 3), 1, (2, 1), 1, 1),
+], ids=str)
+def test_tiles_that_go_on_beyond_rows(engine: Any, chosen_for: Callable[..., list[Choice]], xs: Any, ws: Any,
+                                      stride: Any, padding: Any, dilation: Any, groups: int) -> None:
+    """Those of processors with sixteen registers."""
+    if not engine.compiles or not engine.device.is_cpu:
+        pytest.skip("tiles of CPUs")
+    asked = chosen_for(OPS["conv"], vector_width=8)
+    engine.plans.clear()
+    x, w, b = (tensor(draw(*shape)) for shape in (xs, ws, ws[:1]))
+    both(engine, conv(x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups))
+    engine.plans.clear()
+    assert any("FLAT" in stage.defines for choice in asked for stage in choice.stages)
+
+
 def test_second_derivatives(engine: Any) -> None:
     x, w = tensor(draw(2, 4, 6, 7)), tensor(draw(16, 4, 3, 3))
     y = conv(x, w, stride=2, padding=1)
