@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .collector import paused
 
-with paused():
+with paused(keeps=True):
     from . import engine, ops
     from .core.autodiff import gradients
     from .core.precision import autocast, precision, set_precision

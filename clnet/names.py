@@ -126,7 +126,7 @@ def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str
 
 
 def _imported(module: str) -> ModuleType:
-    with paused():
+    with paused(keeps=True):
         return importlib.import_module(module)
 
 

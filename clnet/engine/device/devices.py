@@ -60,14 +60,14 @@ def failures() -> list[str]:
     return list(_failures)
 
 
-@paused()
 def devices() -> Devices:
     """Every device found once, GPUs first, and the NumPy pseudo-device at the end; a list that shows itself as a table.
     """
     global _found
     with _lock:
         if _found is None:
-            _found = (*_opencl_devices(), HOST)
+            with paused(keeps=True):
+                _found = (*_opencl_devices(), HOST)
             if len(_found) > 1:
                 listed()
         return Devices(_found)

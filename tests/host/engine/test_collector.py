@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
@@ -28,3 +29,31 @@ def test_it_stays_off_where_somebody_turned_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_a_block_keeps_is_not_walked_at_its_end_but_collected_when_it_is_dropped() -> None:
+    gc.collect()
+    with paused(keeps=True):
+        made = [Cycle() for _ in range(1000)]
+    young, dropped = gc.get_count()[0], weakref.ref(made[0])
+    assert young < 1000
+    assert any(found is made for found in gc.get_objects(generation=2))
+    del made
+    gc.collect()
+    assert dropped() is None
+
+
+def test_what_a_program_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused(keeps=True):
+            pass
+        assert gc.get_freeze_count() == frozen > 0
+    finally:
+        gc.unfreeze()
