@@ -8,7 +8,8 @@
 //   X_M, X_K, W_K, W_N       strides in elements; whichever is 1 decides how an operand is read, no 1 is slow but right
 //   X_BATCH(b), W_BATCH(b)   offset of a batch entry (0 broadcasts)
 //   PREFETCH(p)              starts fetching the line at p
-//   EPILOGUE(b, m, n, v)     stores one element; EPILOGUE_V(b, m, n, v) stores VW of them, n .. n+VW-1
+//   EPILOGUE(b, m, n, v)     stores one element; EPILOGUE_V(b, m, n, v) stores VW of them, n .. n+VW-1; EPILOGUE_AHEAD(b, m, n), where
+//                            it is defined, starts fetching the line that it reads there
 // and the geometry of clnet/kernels/matmul/matmul.py, which says when to use what. Every element is stored exactly once.
 //
 // PANEL. Grid (rows / IC, columns / JC, batch), local size 1: one work-item computes one macro tile.
@@ -141,6 +142,7 @@
 #endif
 
 #define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
+#define LINE (64 / sizeof(T))   // elements that come with one
 #define FILLED(j) (FILLING && i0 + MR <= i1 && (j) + NR <= COLS)   // whole tiles alone: edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
 #define COLS_AHEAD 16                           // steps of k by which columns are asked for
@@ -285,6 +287,10 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 __global const COL_STORED* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
+#if defined(EPILOGUE_AHEAD) && !WHOLE_TILE && PARTS <= 1    // comes while the tile is computed
+                for (size_t r = 0; r < MR; r++)
+                    for (size_t v = 0; v < NR; v += LINE) EPILOGUE_AHEAD(batch, (i + r), (j + v));
+#endif
                 if (i == i0 && FILLED(j))
                     micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next SIZES_PASSED);
 #if FREE_ROWS

@@ -48,7 +48,7 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
     if core.op.writes:
         params.writes[core] = core.op.writes
     elif stage.final:
-        tail = _epilogue(schedule, fusion, core, stage, params, device)
+        tail = _epilogue(schedule, fusion, core, stage, params, device, "EPILOGUE_AHEAD" in file)
     numbers = "".join(f" const {ct.REGISTER[dtype]} {name} = {params.scalar(value, dtype)};"
                       for name, (dtype, value) in stage.scalars.items())
     defines = "".join(f"#define {k} {v}\n" for k, v in stage.defines.items())
@@ -65,10 +65,11 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
 
 
 def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, params: Params,
-              device: Device) -> str:
+              device: Device, ahead: bool) -> str:
     """EPILOGUE(c0, …, v) and EPILOGUE_V: inline functions that carry results through the fused pointwise ops to memory.
 
-    A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
+    EPILOGUE_AHEAD(c0, …), where the kernel asks for it (`ahead`): starts fetching what they read that lies as results
+    do. A twin's of the same size is their second value; EPILOGUE_ALSO carries one of another size.
     """
     together = [n for n in (core, core.twin) if n is not None and same(n.size, core.size)]
     first = [core.twin] if core.twin and stage.also and not stage.domain else together
@@ -86,6 +87,9 @@ def _epilogue(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage
         store_lines(e, stores, flat)
         kinds = {v.name: ct.vector(ct.REGISTER[v.dtype], lanes) for v in e.given.values()}
         bodies.append((suffix, names, kinds, indent(e.lines, 1)))
+        if ahead and lanes == stage.lanes and suffix != "_also":
+            fetched = [f"PREFETCH({params.read(load.node, 0)} + {flat.c()});" for load in e.loads if load.flat == flat]
+            bodies += [("_ahead", names, {}, indent(list(dict.fromkeys(fetched)), 1))] if fetched else []
     reads = {n: p for n, p in params.reads.items() if not (isinstance(n, OperandParam) and n.name)}
     pointers = [f"__global const {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in reads.items()]
     pointers += [f"__global {ct.STORAGE[n.spec.dtype]}* {p}" for n, p in params.writes.items()]

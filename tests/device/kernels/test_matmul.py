@@ -296,6 +296,22 @@ def test_parts_of_a_k_that_varies_may_be_empty(engine, serves_all, parts):
                         for k in (40, 17, 25, 33, 100, 256)], 1e-5, 5e-6)
 
 
+def test_what_a_product_is_fused_with_is_fetched_while_it_is_computed(engine):
+    """Results' own elements of a sum or a mask, not a bias, which stays in the cache."""
+    if engine.device.kind != "cpu" or not engine.compiles:
+        pytest.skip("the kernel of CPUs")
+    for form, batch in (("NN", ()), ("NT", (3,))):
+        x, w, product = operands(form, 70, 150, 96, batch)
+        more, bias = (clnet.tensor(np.random.default_rng(5).normal(size=s).astype("float32"))
+                      for s in ((*batch, 70, 150), (150,)))
+        masked = np.where(more.numpy() > 0, product, 2)
+        for y, expected, fetched in ((x @ w + more, product + more.numpy(), True),
+                                     (F.where(more > 0, x @ w, 2.0), masked, True),
+                                     (x @ w + bias, product + bias.numpy(), False)):
+            assert error(y, expected) < tolerance("fp32", 96)
+            assert ("#define EPILOGUE_AHEAD(" in explain(y).sources[-1]) == fetched
+
+
 @pytest.mark.parametrize("swap", [0, 1])
 @pytest.mark.parametrize("sizes", [(17, 24, 1024), (65, 33, 1000), (130, 70, 1024)], ids=str)
 def test_rows_that_collide_in_the_cache(engine, sizes, swap):
