@@ -157,7 +157,7 @@ __kernel SERIAL void conv(PARAMS) {
     for (size_t panel = panel0; panel < min(panel0 + (OB), (size_t)PANELS); panel++) {
         __global const T* w = (__global const T*)packed + (group * PANELS + panel) * C * T_ALL * NR;
 #if FLAT
-        for (size_t i = 0; i < count; i += MR) {        // rows beyond the result are zeros, and not stored
+        for (size_t i = 0; i < count; i += MR) {        // pixels beyond the result are computed, not stored
             const size_t at = min(i, (size_t)(RB * RX - MR));
             micro(xs, at, w, 0, T_ALL, tile + at);
         }

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Costs = Mapping[str, Any]
 Table = tuple[tuple[str, Any], ...]
-Plan = dict[str, Any]  # defines and grid; cycles that it takes, and of them those that are not spent on products
+# Defines and grid; cycles that it takes, and of them those that are not spent on products; those by which tiles are
+# compared, `divided`; whether it is `large`.
+Plan = dict[str, Any]
 
 # What `clnet tune` tries for a CPU.
 SPACE: dict[str, Sequence[Any]] = {
