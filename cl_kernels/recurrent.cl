@@ -17,7 +17,7 @@
 // For CPUs. Grid (ceil(B / ROWS)), local size 1. Private memory: the weights, and of each sequence h (twice), c, gradients.
 //   TIMES, B and ROWS may be arguments; a work-item then takes its sequences through time MOST at once.
 //   Forward: MR sequences x UV vectors of units x GATES sums stay in registers over k, so that the cell is computed from
-//   registers. Backward: the cell first, then MR sequences x NV vectors of dh = a W_hh.
+//   registers; a block's weights serve all sequences before the next block's are read. Backward: the cell first, then MR sequences x NV vectors of dh = a W_hh.
 // Assumes: the weights fit the cache of a core (the geometry sees to it). A step's sums run over k in order.
 
 #include "include/recurrent.h"
@@ -35,19 +35,41 @@
 #define MR 1                    // sequences of a register tile
 #endif
 #ifndef UV
-#define UV 1                    // forward: vectors of units of a register tile; UV * GATES * (MR + 1) + 1 registers
+#define UV 1                    // forward: vectors of units of a register tile, UV * GATES vectors of weights
 #endif
 #ifndef NV
-#define NV 1                    // backward: vectors of a register tile; NV * (MR + 1) + 1 registers
+#define NV 1                    // backward: vectors of a register tile
 #endif
 
 #define TILE (MR * ((MOST + MR - 1) / MR))          // sequences, padded to whole register tiles
 #define UNITS (UV * VW)
 #define WIDE ((PART == 1 ? UNITS : NV * VW) * ((H + (PART == 1 ? UNITS : NV * VW) - 1) / (PART == 1 ? UNITS : NV * VW)))   // H, padded
 
+#define COLUMNS (PART == 1 ? UV * GATES : NV)       // vectors of weights of a register tile: COLUMNS * MR + min(COLUMNS, MR) + 1 registers
+
 #if VW == 1
 #define EPILOGUE_V EPILOGUE
 #endif
+
+// sum[r][v] += sum over k < H of a[r][k] b[k][v], rows of a and b being `a_r` and `b_k` apart. Of a step along k the shorter side stays in registers.
+INLINE void multiply(VT sum[MR][COLUMNS], const T* restrict a, const size_t a_r, const T* restrict b, const size_t b_k) {
+    for (size_t k = 0; k < H; k++, b += b_k)
+        if (MR <= COLUMNS) {
+            VT row[MR];
+            UNROLL for (size_t r = 0; r < MR; r++) row[r] = VSPLAT(a[r * a_r + k]);
+            UNROLL for (size_t v = 0; v < COLUMNS; v++) {
+                const VT column = VLOAD_P(b + v * VW);
+                UNROLL for (size_t r = 0; r < MR; r++) sum[r][v] = VFMA(row[r], column, sum[r][v]);
+            }
+        } else {
+            VT column[COLUMNS];
+            UNROLL for (size_t v = 0; v < COLUMNS; v++) column[v] = VLOAD_P(b + v * VW);
+            UNROLL for (size_t r = 0; r < MR; r++) {
+                const VT row = VSPLAT(a[r * a_r + k]);
+                UNROLL for (size_t v = 0; v < COLUMNS; v++) sum[r][v] = VFMA(row, column[v], sum[r][v]);
+            }
+        }
+}
 
 // VW elements at p[j], zeros from p[H] on.
 INLINE VT load_units(__global const T* restrict p, const size_t j) {
@@ -62,6 +84,15 @@ INLINE VT load_units(__global const T* restrict p, const size_t j) {
 #define STORE(s, v)                                                                                        \
     if (H % VW == 0 || j + VW <= H) { EPILOGUE_V((s), t, b, j, (v)); }                                     \
     else { T lanes_[VW]; VSTORE_P((v), lanes_); for (size_t l = 0; j + l < H; l++) { EPILOGUE((s), t, b, (j + l), lanes_[l]); } }
+
+// For each vector of units of the register tile: a stage of the cell for all of them before the next, so that none waits for another's exponential.
+#define EACH_UNIT(...)                                                                                     \
+    UNROLL for (size_t r = 0; r < MR; r++)                                                                 \
+        UNROLL for (size_t u = 0; u < UV; u++) {                                                           \
+            const size_t b = first + min(r0 + r, rows - 1), j = j0 + u * VW, at = (r0 + r) * WIDE + j;     \
+            const bool real = r0 + r < rows && j < H;                                                      \
+            __VA_ARGS__                                                                                    \
+        }
 
 // weights[block][k][UV][GATES][VW] = W_hh[gate H + unit][k], zeros beyond H.
 INLINE void pack(T* restrict to, __global const T* restrict w) {
@@ -105,43 +136,37 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence(PARAMS) 
             const size_t t = REVERSED ? TIMES - 1 - step : step;
             const T* restrict now = h + step % 2 * (TILE * WIDE);
             T* restrict next = h + (step + 1) % 2 * (TILE * WIDE);
-            for (size_t r0 = 0; r0 < tile; r0 += MR)
-                for (size_t j0 = 0; j0 < WIDE; j0 += UNITS) {
-                    VT sum[MR][UV][GATES];
+            for (size_t j0 = 0; j0 < WIDE; j0 += UNITS)
+                for (size_t r0 = 0; r0 < tile; r0 += MR) {
+                    VT sum[MR][COLUMNS];
                     UNROLL for (size_t u = 0; u < UV; u++)
                         UNROLL for (size_t gate = 0; gate < GATES; gate++) {
                             const VT bias = load_units(b_hh + gate * H, j0 + u * VW);
-                            UNROLL for (size_t r = 0; r < MR; r++) sum[r][u][gate] = bias;
+                            UNROLL for (size_t r = 0; r < MR; r++) sum[r][u * GATES + gate] = bias;
                         }
-                    const T* restrict w = weights + j0 * H * GATES;
-                    for (size_t k = 0; k < H; k++, w += UNITS * GATES)
-                        UNROLL for (size_t u = 0; u < UV; u++)
-                            UNROLL for (size_t gate = 0; gate < GATES; gate++) {
-                                const VT column = VLOAD_P(w + (u * GATES + gate) * VW);
-                                UNROLL for (size_t r = 0; r < MR; r++)
-                                    sum[r][u][gate] = VFMA(VSPLAT(now[(r0 + r) * WIDE + k]), column, sum[r][u][gate]);
-                            }
-                    UNROLL for (size_t r = 0; r < MR; r++)
-                        UNROLL for (size_t u = 0; u < UV; u++) {
-                            const size_t b = first + min(r0 + r, rows - 1), j = j0 + u * VW, at = (r0 + r) * WIDE + j;
-                            __global const T* restrict x = xp + (t * B + b) * (GATES * H);
-                            const bool real = r0 + r < rows && j < H;
+                    multiply(sum, now + r0 * WIDE, WIDE, weights + j0 * H * GATES, UNITS * GATES);
+                    VT out[MR][UV];
+#define HP(gate) sum[r][u * GATES + gate]
+#define XP(gate) load_units(xp + (t * B + b) * (GATES * H) + (gate) * H, j)
 #if CELL == LSTM
-                            const VT ig = SIGMOID(sum[r][u][0] + load_units(x, j)), fg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
-                            const VT gg = tanh(sum[r][u][2] + load_units(x + 2 * H, j)), og = SIGMOID(sum[r][u][3] + load_units(x + 3 * H, j));
-                            const VT cell = fg * VLOAD_P(c + at) + ig * gg, out = og * tanh(cell);
-                            VSTORE_P(cell, c + at);
-                            if (real) { STORE(1, cell) STORE(2, ig) STORE(3, fg) STORE(4, gg) STORE(5, og) }
+                    EACH_UNIT(UNROLL for (size_t gate = 0; gate < GATES; gate++) HP(gate) += XP(gate);)
+                    EACH_UNIT(HP(0) = SIGMOID(HP(0));)
+                    EACH_UNIT(HP(1) = SIGMOID(HP(1));)
+                    EACH_UNIT(HP(2) = TANH(HP(2));)
+                    EACH_UNIT(HP(3) = SIGMOID(HP(3));)
+                    EACH_UNIT(out[r][u] = HP(1) * VLOAD_P(c + at) + HP(0) * HP(2); VSTORE_P(out[r][u], c + at);)
+                    EACH_UNIT(if (real) { STORE(1, out[r][u]) STORE(2, HP(0)) STORE(3, HP(1)) STORE(4, HP(2)) STORE(5, HP(3)) })
+                    EACH_UNIT(out[r][u] = HP(3) * TANH(out[r][u]);)
 #elif CELL == GRU
-                            const VT rg = SIGMOID(sum[r][u][0] + load_units(x, j)), zg = SIGMOID(sum[r][u][1] + load_units(x + H, j));
-                            const VT ng = tanh(load_units(x + 2 * H, j) + rg * sum[r][u][2]), out = ng + zg * (VLOAD_P(now + at) - ng);
-                            if (real) { STORE(1, rg) STORE(2, zg) STORE(3, ng) STORE(4, sum[r][u][2]) }
+                    EACH_UNIT(HP(0) = SIGMOID(HP(0) + XP(0));)
+                    EACH_UNIT(HP(1) = SIGMOID(HP(1) + XP(1));)
+                    EACH_UNIT(out[r][u] = TANH(XP(2) + HP(0) * HP(2));)
+                    EACH_UNIT(if (real) { STORE(1, HP(0)) STORE(2, HP(1)) STORE(3, out[r][u]) STORE(4, HP(2)) })
+                    EACH_UNIT(out[r][u] += HP(1) * (VLOAD_P(now + at) - out[r][u]);)
 #else
-                            const VT a = sum[r][u][0] + load_units(x, j), out = CELL == TANH ? tanh(a) : a <= 0 ? VSPLAT(0) : a;
+                    EACH_UNIT(out[r][u] = HP(0) + XP(0); out[r][u] = CELL == TANH ? TANH(out[r][u]) : out[r][u] <= 0 ? VSPLAT(0) : out[r][u];)
 #endif
-                            VSTORE_P(out, next + at);
-                            if (real) { STORE(0, out) }
-                        }
+                    EACH_UNIT(VSTORE_P(out[r][u], next + at); if (real) { STORE(0, out[r][u]) })
                 }
         }
     }
@@ -178,7 +203,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence_gradient
                     T* restrict stored = a + r * KEPT * WIDE;
                     const VT to_h = GIVEN_TO(0) + VLOAD_P(dh + r * WIDE + j);
 #if CELL == LSTM
-                    const VT ig = SAVED(2), fg = SAVED(3), gg = SAVED(4), og = SAVED(5), tc = tanh(SAVED(1));
+                    const VT ig = SAVED(2), fg = SAVED(3), gg = SAVED(4), og = SAVED(5), tc = TANH(SAVED(1));
                     const VT to_c = GIVEN_TO(1) + VLOAD_P(stored + 4 * WIDE + j) + to_h * og * (1 - tc * tc);
                     STORE(0, (GIVEN_TO(2) + to_c * gg) * ig * (1 - ig))
                     STORE(1, (GIVEN_TO(3) + to_c * BEFORE(1)) * fg * (1 - fg))
@@ -207,12 +232,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void recurrence_gradient
                     UNROLL for (size_t r = 0; r < MR; r++)
                         UNROLL for (size_t v = 0; v < NV; v++) sum[r][v] = VLOAD_P(dh + (r0 + r) * WIDE + j + v * VW);
                     for (size_t gate = 0; gate < GATES; gate++)
-                        for (size_t k = 0; k < H; k++)
-                            UNROLL for (size_t v = 0; v < NV; v++) {
-                                const VT row = VLOAD_P(weights + (gate * H + k) * WIDE + j + v * VW);
-                                UNROLL for (size_t r = 0; r < MR; r++)
-                                    sum[r][v] = VFMA(VSPLAT(a[((r0 + r) * KEPT + gate) * WIDE + k]), row, sum[r][v]);
-                            }
+                        multiply(sum, a + (r0 * KEPT + gate) * WIDE, KEPT * WIDE, weights + gate * H * WIDE + j, WIDE);
                     UNROLL for (size_t r = 0; r < MR; r++)
                         UNROLL for (size_t v = 0; v < NV; v++) VSTORE_P(sum[r][v], dh + (r0 + r) * WIDE + j + v * VW);
                 }

@@ -1,7 +1,10 @@
 // functions.h: functions that OpenCL lacks, or has only slowly. Prepended once for each type REAL (float, float16, double ...) that a
-// program calls them with; INT is the integer type beside it, SINGLE says whether REAL is made of floats, INLINE_EXP2 whether exp2 is
-// a call that costs more than the products in it (CPUs; GPUs have an instruction).
+// program calls them with; INT is the integer type beside it, SINGLE says whether REAL is made of floats, SLOW_CALLS whether exp2 and
+// tanh are calls that cost more than the products in them (CPUs; GPUs have instructions). Kernels call them by their bare names with VT.
 //
+//   TANH_REAL(x)   e / (e + 2) with e = exp(2x) - 1 = 2^n (1 + p) - 1, p = exp(2g) - 1 and x = n ln 2 / 2 + g, |g| <= ln 2 / 4
+//     p = 2g + g^2 P(g) with P of degree 4, fitted so that the relative error of p is least: 1.3e-8 and what rounding adds, 2.9 units in
+//     the last place of the result at worst. Nothing cancels: 2^n p + (2^n - 1) is p itself for n = 0. -INFINITY and INFINITY give -1, 1.
 //   NDTR_REAL(x)   the normal distribution function, (1 + erf(x / sqrt 2)) / 2
 //   GELU_REAL(x)   x NDTR(x) = max(x, 0) - |x| NDTR(-|x|)
 //     In single precision NDTR(-t) = 2^(t P(t) - 1) for t >= 0 with P of degree 7, fitted to log2(2 NDTR(-t)) / t so that the
@@ -13,13 +16,31 @@
 //     (NDTR(-t) - t N(t)) exp(t^2 / 2) so that the error of the product is least: 5e-9 and what rounding adds, 5e-8 in all; at x it is 1
 //     less that at -x. One exponential, not two.
 
+inline REAL TANH_REAL(const REAL x) {
+#if SINGLE && SLOW_CALLS
+    const REAL below = x > 10.0f ? (REAL)(10.0f) : x, near = below < -10.0f ? (REAL)(-10.0f) : below;     // 1 in so many digits; NaN stays
+    const REAL m = near * 2.885390043258667f + 12583039.0f, n = m - 12583039.0f;       // as in EXP2
+    const REAL g = near - n * 0.3465735912322998f;
+    REAL p = g * 0.0888480693101883f + 0.2677304446697235f;
+    p = p * g + 0.6666752099990845f;
+    p = p * g + 1.3333234786987305f;
+    p = p * g + 1.9999998807907104f;
+    p = p * g + 2.0f;
+    p = p * g;
+    const REAL power = as_REAL(as_INT(m) << 23), e = power * p + (power - 1.0f);
+    return e / (e + 2.0f);
+#else
+    return tanh(x);
+#endif
+}
+
 #if SINGLE
 inline REAL NEAR_REAL(const REAL x) {               // |x|, finite: NDTR(-40) is 0, and infinity times 0 is not
     return fabs(x) > 40.0f ? (REAL)(40.0f) : fabs(x);
 }
 
 inline REAL EXP2_REAL(const REAL e) {               // 2^e, e <= 0
-#if INLINE_EXP2
+#if SLOW_CALLS
     const REAL p = e < -127.0f ? (REAL)(-127.0f) : e;       // which gives 0
     const REAL n = p + 12583039.0f;                 // 1.5 * 2^23 + 127: its last bits are the exponent of 2^(p rounded)
     const REAL f = p - (n - 12583039.0f);

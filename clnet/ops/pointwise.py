@@ -146,7 +146,7 @@ tan = pointwise("tan", "tan(x)", np.tan, lambda g, y, x: g * (1 + y * y), accept
 arctan = pointwise("arctan", "atan(x)", np.arctan, lambda g, y, x: g / (1 + x * x), accepts=F, cost=16)
 sinh = pointwise("sinh", "sinh(x)", np.sinh, lambda g, y, x: g * cosh(x), accepts=F, cost=16, rule="wide")
 cosh = pointwise("cosh", "cosh(x)", np.cosh, lambda g, y, x: g * sinh(x), accepts=F, cost=16, rule="wide")
-tanh = pointwise("tanh", "tanh(x)", np.tanh, lambda g, y, x: g * (1 - y * y), accepts=F, cost=14)
+tanh = pointwise("tanh", "TANH(x)", np.tanh, lambda g, y, x: g * (1 - y * y), accepts=F, cost=14)
 
 # --- sigmoids
 sigmoid = pointwise("sigmoid", "1 / (1 + exp(-x))", lambda x: special.expit(x), lambda g, y, x: g * y * (1 - y),

@@ -26,6 +26,7 @@ LIMITS = {"char": ("CHAR_MIN", "CHAR_MAX"), "uchar": ("0", "UCHAR_MAX"), "short"
           "ushort": ("0", "USHRT_MAX"), "int": ("INT_MIN", "INT_MAX"), "uint": ("0", "UINT_MAX"),
           "long": ("LONG_MIN", "LONG_MAX"), "ulong": ("0", "ULONG_MAX"),
           "float": ("-INFINITY", "INFINITY"), "double": ("-INFINITY", "INFINITY")}
+FUNCTIONS = ("NDTR", "GELU", "GELU_SLOPE", "TANH")  # of include/functions.h
 
 
 def vector(ctype: str, lanes: int) -> str:
@@ -97,6 +98,11 @@ PREFETCH = """#ifdef __clang__
 #else
 #define PREFETCH(p)
 #endif"""
+
+
+def typed(text: str, ctype: str) -> str:
+    """The text whose calls of FUNCTIONS by their bare names are those of one type."""
+    return re.sub(rf"\b({'|'.join(FUNCTIONS)})\(", rf"\1_{ctype}(", text)
 
 
 def mentions(text: str, words: Sequence[str], rest: str) -> list[tuple[str, ...]]:

@@ -304,7 +304,7 @@ def called(params: Params, op: ops.Pointwise | ops.Reduction, dtype: str, lanes:
 
 
 def expression(text: str, dtype: str, lanes: int) -> str:
-    """An op's C text for one type and width: T, BITS, TEST, BOOL, NDTR, GELU, GELU_SLOPE, STOCHASTIC, ABS, POW,
+    """An op's C text for one type and width: T, BITS, TEST, BOOL, STOCHASTIC, ABS, POW, include/functions.h,
     FLOORDIV, FLOORMOD, INVERT and float literals made concrete.
     """
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
@@ -320,7 +320,7 @@ def expression(text: str, dtype: str, lanes: int) -> str:
         elif value is not None:
             text = re.sub(rf"\b{word}\([^()]*\)", value, text)
     text = re.sub(r"\bBITS\b", str(8 * np_dtype(dtype).itemsize), text)
-    text = re.sub(r"\b(TEST|BOOL|NDTR|GELU|GELU_SLOPE|STOCHASTIC)\(", lambda m: f"{m[1]}_{ctype}(", text)
+    text = ct.typed(re.sub(r"\b(TEST|BOOL|STOCHASTIC)\(", lambda m: f"{m[1]}_{ctype}(", text), ctype)
     if lanes > 1 and not real:
         # An int constant is wider than the elements of a vector of chars or shorts, which C then refuses.
         text = re.sub(r"(?<![\w.(-])\d+(?![\w.])", r"(T)(\g<0>)", text)

@@ -35,7 +35,8 @@ def kernel_sources(schedule: Schedule, fusion: KernelCall, device: Device) -> li
 def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: Stage, scratch: dict[str, int],
                    device: Device) -> Source:
     params = Params(scratch=scratch, kept=stage.kept)
-    file = core.op.text or source.kernel_file(stage.file or core.op.cl)
+    element = ct.REGISTER[core.spec.dtype]
+    file = core.op.text or ct.typed(source.kernel_file(stage.file or core.op.cl), ct.vector(element, stage.lanes))
     aligned = ""
     for arg, i in zip(core.op.args, core.inputs, strict=True):
         node, offset, _ = operand(core, i)
@@ -57,7 +58,7 @@ def _kernel_source(schedule: Schedule, fusion: KernelCall, core: Kernel, stage: 
         head += f"#define SIZES {DECLARED}\n#define SIZES_PASSED {PASSED}\n"
     # A text of somebody's own may call its functions as vector.h does.
     text = "\n".join(["" if core.op.writes else source.kernel_file("include/vector.h"), tail, head, file])
-    vectors = f"#define T {ct.REGISTER[core.spec.dtype]}\n#define VW {stage.lanes}\n"
+    vectors = f"#define T {element}\n#define VW {stage.lanes}\n"
     if device.loads_vectors_by_cast:
         vectors += "#define CAST_LOADS\n"
     return Source(stage.kernel, vectors + aligned + defines + finish(text, device, params), params, stage.grid,

@@ -84,14 +84,14 @@ def finish(text: str, device: Device, params: Params) -> str:
 
 def _functions(text: str, device: Device) -> str:
     """include/functions.h for each type that the text calls its functions with."""
-    types = {t for _, t in ct.mentions(text, ("NDTR", "GELU", "GELU_SLOPE"), r"((?:float|double)\d*)\(")}
+    types = {t for _, t in ct.mentions(text, ct.FUNCTIONS, r"((?:float|double)\d*)\(")}
     return "\n".join(_functions_of(t, device.is_cpu) for t in sorted(types))
 
 
-def _functions_of(real: str, inline: bool) -> str:
+def _functions_of(real: str, slow_calls: bool) -> str:
     as_int = re.sub("float|double", "as_int", real)
     body = kernel_file("include/functions.h").replace("REAL", real).replace("as_INT", as_int)
-    defines = {"SINGLE": int(real.startswith("float")), "INLINE_EXP2": int(inline)}
+    defines = {"SINGLE": int(real.startswith("float")), "SLOW_CALLS": int(slow_calls)}
     return "".join([*(f"#define {name} {value}\n" for name, value in defines.items()), body,
                     "\n".join(f"#undef {name}" for name in defines)])
 
