@@ -28,13 +28,13 @@
 #define EXP exp
 #endif
 #ifndef MR
-#define MR 8                    // rows of the register tile, a divisor of VW
+#define MR 8                    // rows of the register tile, at most VW
 #endif
 #ifndef NV
 #define NV 2                    // vectors of the register tile
 #endif
 #ifndef BC
-#define BC 64                   // keys of a block, a multiple of NV * VW
+#define BC 64                   // keys of a block, a multiple of NV * VW (backward: and of MR)
 #endif
 #ifndef BR
 #define BR 64                   // queries of a block (backward), a multiple of MR
@@ -77,18 +77,7 @@ INLINE void clear(T* restrict to, const size_t n) {
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #if VW == 1
 #define EPILOGUE_V EPILOGUE
-#define ACROSS(MERGE) INLINE T MERGE##_across(const VT v) { return v; }
-#else
-#define ACROSS(MERGE) \
-    INLINE T MERGE##_across(const VT v) { \
-        T l[VW] LINE; \
-        VSTORE_P(v, l); \
-        UNROLL for (size_t w = VW / 2; w; w /= 2) UNROLL for (size_t i = 0; i < w; ++i) l[i] = MERGE(l[i], l[i + w]); \
-        return l[0]; \
-    }
 #endif
-ACROSS(ADD)
-ACROSS(MAX)
 
 #define STORE_ROW(at, from, n) { size_t j_ = 0; \
     for (; j_ + VW <= (n); j_ += VW) { EPILOGUE_V((at) + j_, VLOAD_P((from) + j_)); } \
@@ -103,7 +92,9 @@ INLINE void absorb(T* restrict s, const size_t n, T* restrict y, T* restrict max
         const VT v = VLOAD_P(s + j);
         top = MAX(v, top);
     }
-    const T before = *maximum, row = MAX_across(top), now = MAX(row, before), base = finite_or_0(now);
+    T row, grown;
+    ACROSS_LANES(row, MAX, top)
+    const T before = *maximum, now = MAX(row, before), base = finite_or_0(now);
     if (now > before && before != -INFINITY) {
         const T less = exp(finite_or_0(before) - base);
         *sum *= less;
@@ -115,8 +106,9 @@ INLINE void absorb(T* restrict s, const size_t n, T* restrict y, T* restrict max
         VSTORE_P(p, s + j);
         total += p;
     }
+    ACROSS_LANES(grown, ADD, total)
     *maximum = now;
-    *sum += ADD_across(total);
+    *sum += grown;
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void forward(PARAMS) {
@@ -209,13 +201,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
                 for (size_t i = 0; i < tiles; i += MR) {
                     const size_t most = reach(t0 + i, MR, j0, block LENGTHS_PASSED), whole = (most + VW - 1) / VW * VW;
                     if (!most) continue;
+                    const size_t end = VW % MR ? min(whole + VW, (size_t)BC) : whole;   // of the last tile of MR keys: they weigh nothing
                     product_of_panels(whole, D, queries + i * DP, DP, 1, keys_t, p + i * BC, BC);
                     product_of_panels(whole, E, cotangents + i * EP, EP, 1, values_t, ds + i * BC, BC);
                     for (size_t r = i; r < i + MR; r++) {
                         const size_t t = t0 + r;
                         if (t >= QUERIES) {                 // fills the tile: as if it attended to nothing
-                            clear(p + r * BC, whole);
-                            clear(ds + r * BC, whole);
+                            clear(p + r * BC, end);
+                            clear(ds + r * BC, end);
                             continue;
                         }
                         mask_scores(p + r * BC, reach(t, 1, j0, block LENGTHS_PASSED), whole, MASK(t, j0));
@@ -225,6 +218,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward(PARAMS) {
                             VSTORE_P(w, p + j);
                             VSTORE_P(w * (VLOAD_P(ds + j) - b), ds + j);
                         }
+                        clear(p + r * BC + whole, end - whole);
+                        clear(ds + r * BC + whole, end - whole);
                     }
 #if GRADIENTS & 1
                     product_of_rows(DP, most, ds + i * BC, BC, 1, keys, DP, dq + (share * MOST_ROWS + t0 - q0 + i) * DP, DP);

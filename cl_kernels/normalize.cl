@@ -58,9 +58,7 @@
 #define START(v, INIT) VT v[FOLDS]; UNROLL for (size_t u = 0; u < FOLDS; ++u) v[u] = VSPLAT((T)(INIT));
 #define JOIN(a, v, MERGE) { \
         UNROLL for (size_t u = 1; u < FOLDS; ++u) v[0] = MERGE(v[0], v[u]); \
-        T l_[VW]; VSTORE_P(v[0], l_); \
-        UNROLL for (size_t w = VW / 2; w; w /= 2) UNROLL for (size_t i = 0; i < w; ++i) l_[i] = MERGE(l_[i], l_[i + w]); \
-        a = l_[0]; }
+        ACROSS_LANES(a, MERGE, v[0]) }
 
 #define SIDE_BY_SIDE(BODY) UNROLL for (size_t u = 0; u < FOLDS; ++u) { const size_t j = i_ + u * VW; LOADS(VT, VLOAD_OF) BODY }
 #define VECTORS(BODY) \

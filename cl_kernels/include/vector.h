@@ -10,6 +10,7 @@
 //   VSPLAT(s)        a scalar in every lane
 //   VEVEN(a, b)      the even lanes of a, then those of b; VODD alike. Together they are one step of a perfect shuffle
 //   VFMA(a, b, c)    a * b + c
+//   ACROSS_LANES(a, MERGE, v)   a = the lanes of v merged by halves, in registers; MERGE takes vectors and scalars
 //   transpose(t)     of VW vectors, in registers
 //   INLINE, UNROLL, ROLLED   before a helper function; before a `for` whose bounds are constants; before one that is not worth copies
 //
@@ -92,6 +93,13 @@
 #else
 #define VFMA(a, b, c) ((a) * (b) + (c))
 #endif
+
+#define ACROSS_16(a, MERGE, v) { const CAT(T, 8) v8_ = MERGE((v).lo, (v).hi); ACROSS_8(a, MERGE, v8_) }
+#define ACROSS_8(a, MERGE, v) { const CAT(T, 4) v4_ = MERGE((v).lo, (v).hi); ACROSS_4(a, MERGE, v4_) }
+#define ACROSS_4(a, MERGE, v) { const CAT(T, 2) v2_ = MERGE((v).lo, (v).hi); ACROSS_2(a, MERGE, v2_) }
+#define ACROSS_2(a, MERGE, v) a = MERGE((v).lo, (v).hi);
+#define ACROSS_1(a, MERGE, v) a = (v);
+#define ACROSS_LANES(a, MERGE, v) CAT(ACROSS_, VW)(a, MERGE, v)
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import bounded, larger, smaller, typical, varies
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 PRIVATE = 112 * 1024  # [floats] blocks of a work-item: what leaves half of a 1 MB second-level cache free
 # [floats] of them for the gradient of queries, up to which one pass over the keys gives all three gradients
 KEEP = 48 * 1024
-BLOCK = 64  # queries and keys of a block of the gradients
+BLOCK = 64  # queries and keys of a block of the gradients, up to whole register tiles
 KEYS = 256  # keys of a block forward
 CHUNK = 256  # queries of a work-item forward
 WIDEST = 256  # features of a head: beyond, blocks run out
@@ -47,7 +48,7 @@ def _backward(p: Attention, device: Device) -> list[Stage]:
     mr, nr = _tile(device)
     groups, parts = typical(p.n * p.hk), larger(1, 4 * device.compute_units // (p.n * p.hk))
     t, s, floats = typical(p.t), typical(p.s), (p.h // p.hk) * p.d
-    rows, keys = up(min(BLOCK, _most(p.t, BLOCK)), mr), up(min(BLOCK, _most(p.s, BLOCK)), nr)
+    rows, keys = up(min(BLOCK, _most(p.t, BLOCK)), mr), up(min(BLOCK, _most(p.s, BLOCK)), lcm(mr, nr))
 
     def stage(gradients: int, part: int, most: int, count: int) -> Stage:
         return _stage(p, device, (count, p.n * p.hk), most, BR=rows, BC=keys, GRADIENTS=gradients, ROWS=part)
@@ -78,6 +79,6 @@ def _stage(p: Attention, device: Device, grid: tuple[int, int], most: int, **blo
 
 
 def _tile(device: Device) -> tuple[int, int]:
-    """(rows of the register tile, keys of a panel): 16 sums where vectors are 64 bytes and registers 32, else 8."""
+    """(rows of the register tile, keys of a panel): 16 sums where vectors are 64 bytes and registers 32, else 12."""
     lanes = device.vector_width
-    return min(8 if lanes >= 16 else 4, lanes), 2 * lanes
+    return (8 if lanes >= 16 else min(6, lanes)), 2 * lanes
