@@ -145,7 +145,8 @@
 #define LINE (64 / sizeof(T))   // elements that come with one
 #define FILLED(j) (FILLING && i0 + MR <= i1 && (j) + NR <= COLS)   // whole tiles alone: edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
-#define COLS_AHEAD 16                           // steps of k by which columns are asked for
+#define BLOCK_AHEAD (FILLING && (KC) < (KP))    // the next block of k is asked for while this one is multiplied
+#define COLS_AHEAD 48                           // steps of k by which columns are asked for
 #if FILLING
 #define FILL(v, p) VSTORE_P(v, p)
 #else
@@ -259,6 +260,10 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
     const size_t c_i = WHOLE_TILE ? (JC) : NR;
     T tile[WHOLE_TILE ? IC_MOST * (JC) : MR * NR] __attribute__((aligned(64)));
 
+#if BLOCK_AHEAD
+    const size_t tiles = ((i1 - i0 + MR - 1) / MR) * ((j1 - j0 + NR - 1) / NR), each = ((KC) + tiles - 1) / tiles;
+#endif
+
     for (size_t k0 = k_begin; k0 == k_begin || k0 < k_end; k0 += KC) {   // once where there is nothing to add: the tile is 0, and stored
         const size_t depth = min((size_t)(KC), k_end - k0);
         const bool fresh = !WHOLE_TILE || k0 == k_begin;
@@ -271,6 +276,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                      tail ? COLS - j : VALID(j), depth, COL_J, COL_K);
             }
 #endif
+        size_t ahead = k0 + KC;
         for (size_t i = i0; i < i1; i += MR) {
             __global const ROW_STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
@@ -287,6 +293,12 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 __global const COL_STORED* restrict b = col_operand + j * COL_J + k0 * COL_K;
 #endif
                 T* restrict c = tile + (WHOLE_TILE ? (i - i0) * c_i + (j - j0) : 0);
+#if BLOCK_AHEAD                                             // a share of it with each tile
+                for (const size_t end = min(ahead + each, min(k0 + 2 * (KC), k_end)); ahead < end; ahead++) {
+                    for (size_t l = j0; l < j1; l += LINE) PREFETCH(col_operand + l + ahead * COL_K);
+                    if (ROW_I == 1) for (size_t l = i0; l < i1; l += LINE) PREFETCH(row_operand + l + ahead * ROW_K);
+                }
+#endif
 #if defined(EPILOGUE_AHEAD) && !WHOLE_TILE && PARTS <= 1    // comes while the tile is computed
                 for (size_t r = 0; r < MR; r++)
                     for (size_t v = 0; v < NR; v += LINE) EPILOGUE_AHEAD(batch, (i + r), (j + v));

@@ -224,7 +224,7 @@ def _blocks(t: Costs, strided: bool, row_k: int, k: int, width: int, size: int) 
     """Whether K is cut, and KC. A tile of rows across k reads a line for each k of a block: they are to stay for the
     next panel.
     """
-    block = t["depth"] if row_k == 1 or row_k * size <= t["near"] and not strided else min(t["depth"], t["strided"])
+    block = t["depth"] if row_k == 1 else min(t["depth"], t["strided"])
     cut = strided or row_k != 1 and k > block or k * width * size > t["panel"]
     return cut, block if cut else max(k, 1)
 

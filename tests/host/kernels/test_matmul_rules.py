@@ -36,13 +36,12 @@ def test_few_rows_do_not_read_a_panel_from_the_second_cache_again_and_again(size
     assert chosen("avx512", *sizes)["MR"] >= 6
 
 
-@pytest.mark.parametrize(("profile", "m", "block"), [
-    ("avx2", 10, 128), ("avx2", 128, 128), ("avx2", 640, 128),
-    ("avx512", 10, 512), ("avx512", 64, 512), ("avx512", 128, 512), ("avx512", 256, 256), ("avx512", 640, 256)])
-def test_rows_across_k_are_read_where_they_lie(profile: str, m: int, block: int) -> None:
+@pytest.mark.parametrize("profile", ["avx2", "avx512"])
+@pytest.mark.parametrize("m", [10, 64, 128, 256, 640])
+def test_rows_across_k_are_read_where_they_lie(profile: str, m: int) -> None:
     """The gradient of a layer of ten classes took 1.3 to 1.5 times as long with a copy of its rows in every tile."""
     found = chosen(profile, m, 4096, m)
-    assert (found["KC"], found["ROWS_PACKED"], "PITCH" in found) == (block, 0, False), found
+    assert (found["KC"], found["ROWS_PACKED"], "PITCH" in found) == (128, 0, False), found
 
 
 @pytest.mark.parametrize("profile", ["avx2", "avx512"])
