@@ -276,7 +276,9 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                      tail ? COLS - j : VALID(j), depth, COL_J, COL_K);
             }
 #endif
+#if BLOCK_AHEAD
         size_t ahead = k0 + KC;
+#endif
         for (size_t i = i0; i < i1; i += MR) {
             __global const ROW_STORED* restrict rows_at = row_operand + i * ROW_I + k0 * ROW_K;
 #if ROWS_PACKED
