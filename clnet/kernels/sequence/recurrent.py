@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FREE = frozenset(("TIMES", "B", "ROWS"))
 TOGETHER = 64  # sequences that a work-item takes through time at once, where their number varies
 LINE = 1.5  # [cycles] a line from a second-level cache, in a stream
+NEAR = 1.03  # times as long, within which the estimate does not tell tiles apart
 HALVINGS = 4  # the register tile is chosen for the largest such number, for half of it and so on
 
 
@@ -41,11 +42,15 @@ def _stage(p: Loop, device: Device) -> Stage:
 
 
 def _tile(rows: Sequence[int], vectors: int, across: int, size: int) -> tuple[int, int]:
-    """(MR, vectors) of the register tile that is best for so many rows each and vectors of `size` bytes."""
+    """(MR, vectors) of the register tile that is best for so many rows each and vectors of `size` bytes; of those as
+    good as that, which is best for the fewest rows.
+    """
     registers = 32 if size == 64 else 16
     fits = [(mr, n) for mr in range(1, 13) for n in range(1, 9)
             if n <= vectors and mr * n * across + min(mr, n * across) + 1 <= registers]
-    return min(fits or [(1, 1)], key=lambda tile: (_cycles(tile, rows, vectors, across, size), tile[1]))
+    cost = {tile: _cycles(tile, rows, vectors, across, size) for tile in fits or [(1, 1)]}
+    near = [tile for tile in cost if cost[tile] <= NEAR * min(cost.values())]
+    return min(near, key=lambda tile: (_cycles(tile, rows[-1:], vectors, across, size), tile[1]))
 
 
 def _cycles(tile: tuple[int, int], rows: Sequence[int], vectors: int, across: int, size: int) -> float:
