@@ -15,7 +15,8 @@
 // and the geometry of clnet/kernels/conv/conv.py. VARIANTs:
 //
 // PACK, first stage of the convolution. Grid (C, panels, GROUPS), local size 1: weights as packed[group][panel][c][tap][NR],
-//   NR = NV * VW result channels; W_G W_O W_C are strides of the weight in elements, W_K that of k.
+//   NR = NV * VW result channels; W_G W_O W_C are strides of the weight in elements, W_K that of k. Where IN_ORDER, taps are all those of
+//   the weight and lie as they are packed, so that CHUNK values of each channel at a time are transposed: grid (chunks, panels, GROUPS).
 //
 // CONV, for CPUs. Grid (RZ * blocks of rows, blocks of panels * GROUPS, N), local size 1. Vector lanes follow result channels, pixels
 //   are broadcast, so that any stride and width is read without gathering:
@@ -54,6 +55,29 @@
 
 #if VARIANT == PACK
 
+#ifndef IN_ORDER
+#define IN_ORDER 0              // taps lie as they are packed
+#endif
+#if IN_ORDER
+
+#ifndef CHUNK
+#define CHUNK 256               // values of a channel that a work-item packs
+#endif
+
+#define PACK pack_weights
+#define KIND SAME
+#define INTO __global
+#include "include/pack_lines.h"
+
+__kernel SERIAL void conv_pack(PARAMS) {
+    BEGIN
+    const size_t at = get_global_id(0) * (CHUNK), panel = get_global_id(1), group = get_global_id(2), depth = C * T_ALL;
+    pack_weights((__global T*)packed + ((group * PANELS + panel) * depth + at) * NR, WEIGHT + group * W_G + panel * NR * W_O + at, NR,
+                 min((size_t)NR, (size_t)O - panel * NR), min((size_t)(CHUNK), depth - at), W_O, 1);
+}
+
+#else
+
 __constant uint source[] = {SOURCE};
 
 __kernel SERIAL void conv_pack(PARAMS) {
@@ -65,6 +89,8 @@ __kernel SERIAL void conv_pack(PARAMS) {
     for (size_t t = 0; t < T_ALL; t++, to += NR)
         for (size_t o = 0; o < NR; o++) to[o] = o < valid ? from[o * W_O + source[t] * W_K] : 0;
 }
+
+#endif
 
 #elif VARIANT == SUM
 
@@ -103,7 +129,8 @@ __constant int taps[] = {TAPS};
 #define MR (TH * TW)
 #define RB (JB * OUT_Y)         // result rows of a block
 #define PITCH_OUT (RB * RX + 2 * VW) // pitch of the private tile, with room for the lanes past the last pixel
-#define PIXEL(r, width) ((r) / (width) * (IN_Y * PITCH) + (r) % (width) * IN_X)
+// Where pixel r of rows of `width` is: what varies between the pixels of a flat tile is one summand, which stays in a register.
+#define PIXEL(r, width) ((r) * IN_X + (r) / (width) * (IN_Y * PITCH - (width) * IN_X))
 #define OUT_BLOCKS ((PANELS + OB - 1) / OB)
 
 __constant uint first[] = {FIRST};
@@ -202,20 +229,9 @@ __kernel SERIAL void conv(PARAMS) {
 #define UNITS (N * RZ * BLOCKS)
 #define PIXELS (JB * RX)
 
-// to[pixel][NR] = from[o * stride + pixel], zero for o >= valid.
-INLINE void transpose_grad(T* restrict to, __global const T* restrict from, const size_t stride, const size_t valid, const size_t pixels) {
-    for (size_t o = 0; o < NR; o += VW) {
-        size_t i = 0;
-        for (; i + VW <= pixels; i += VW) {
-            VT t[VW];
-            UNROLL for (int l = 0; l < VW; l++) t[l] = o + l < valid ? VLOAD(from + (o + l) * stride + i) : VSPLAT(0);
-            transpose(t);
-            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], to + (i + l) * NR + o);
-        }
-        ROLLED for (; i < pixels; i++)
-            ROLLED for (size_t l = o; l < o + VW; l++) to[i * NR + l] = l < valid ? from[l * stride + i] : 0;
-    }
-}
+#define PACK pack_grad
+#define KIND SAME
+#include "include/pack_lines.h"
 
 // sums[c][tap][NR] += products over `rows` rows of pixels, for CM channels from x on and `count` taps from tap0 on.
 INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows, const int tap0, const int count, T* restrict sums) {
@@ -255,8 +271,8 @@ __kernel SERIAL void conv_weights(PARAMS) {
         copy_block(xs, DATA + ((n * GROUPS + group) * C + c0) * ((size_t)SZ * SY * SX), channels, (int)(rz * IN_Z) + MIN_Z, (int)(j0 * IN_Y) + MIN_Y);
         for (size_t panel = 0; panel < panels; panel++) {
             const size_t o = (panel0 + panel) * NR;
-            transpose_grad(gs, GRAD + ((n * GROUPS + group) * O + o) * ((size_t)RZ * RY * RX) + (rz * RY + j0) * RX,
-                           (size_t)RZ * RY * RX, min((size_t)NR, O - o), rows * RX);
+            pack_grad(gs, GRAD + ((n * GROUPS + group) * O + o) * ((size_t)RZ * RY * RX) + (rz * RY + j0) * RX, NR,
+                      min((size_t)NR, O - o), rows * RX, (size_t)RZ * RY * RX, 1);
             for (size_t c = 0; c < channels; c += CM)
                 UNROLL for (int t = 0; t < T_ALL; t += TB)
                     micro(xs + c * PLANE, gs, rows, t, min(TB, T_ALL - t), sums + (panel * (CB) + c) * T_ALL * NR);

@@ -1,10 +1,15 @@
-// pack_lines.h: a function PACK that copies lines of an operand to private memory, for operands that are stored as KIND says (vector.h).
+// pack_lines.h: a function PACK that copies lines of an operand to private memory, or where INTO says, for operands that are stored as
+//   KIND says (vector.h).
 //
 //   PACK(to, from, width, valid, depth, stride_i, stride_k)
 //     to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW
-//   Both names are undefined again behind it: a file includes it once for each operand.
+//   All three names are undefined again behind it: a file includes it once for each operand.
 
-INLINE void PACK(T* restrict to, __global const STORED_OF(KIND)* restrict from, const size_t width, const size_t valid,
+#ifndef INTO
+#define INTO __private
+#endif
+
+INLINE void PACK(INTO T* restrict to, __global const STORED_OF(KIND)* restrict from, const size_t width, const size_t valid,
                  const size_t depth, const size_t stride_i, const size_t stride_k) {
     for (size_t i = 0; i < width; i += VW) {
         size_t k = 0;
@@ -18,9 +23,10 @@ INLINE void PACK(T* restrict to, __global const STORED_OF(KIND)* restrict from, 
         if (stride_i == 1 && i + VW <= valid)
             for (; k < depth; k++) VSTORE_P(VLOAD_OF(KIND, from + k * stride_k + i), to + k * width + i);
         for (; k < depth; k++)
-            for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? SCALAR_OF(KIND, from + l * stride_i + k * stride_k) : 0;
+            ROLLED for (size_t l = i; l < i + VW; l++) to[k * width + l] = l < valid ? SCALAR_OF(KIND, from + l * stride_i + k * stride_k) : 0;
     }
 }
 
 #undef PACK
 #undef KIND
+#undef INTO

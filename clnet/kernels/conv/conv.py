@@ -45,6 +45,7 @@ FAR = Costs(9, 1, 1.5)
 WEIGHTS = {32: Costs(4, 0, 0.5), 16: Costs(10, 0.15, 0.3)}  # by registers
 PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
+CHUNK = 256  # values of a channel of the weight that a work-item packs
 
 
 @variant("conv", cl="conv.cl", serves="CPUs, every shape", rank=4)  # the others know more of theirs
@@ -81,8 +82,10 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
     common = {**p.forward(device), **p.tables(tile["JB"]), "NV": tile["NV"]}
     scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * common["T_ALL"] * v.itemsize}
     grid = p.result[0] * ceil(p.down / tile["JB"]), ceil(panels / tile["OB"]) * p.groups, p.n
-    return [Stage("conv_pack", {**common, "VARIANT": "PACK"}, (p.c, panels, p.groups), (1, 1, 1), lanes=v.lanes,
-                  scratch=scratch, final=False, free=FREE),
+    packs = {"IN_ORDER": 1, "CHUNK": CHUNK} if not p.transposed else {}
+    chunks = p.c if p.transposed else ceil(p.c * common["T_ALL"] / CHUNK)
+    return [Stage("conv_pack", {**common, **packs, "VARIANT": "PACK"}, (chunks, panels, p.groups), (1, 1, 1),
+                  lanes=v.lanes, scratch=scratch, final=False, free=FREE),
             Stage("conv", {**common, "VARIANT": "CONV", **tile}, grid, (1, 1, 1), domain=p.domain, lanes=v.lanes,
                   scratch=scratch, free=FREE)]
 
