@@ -238,8 +238,13 @@ def _strided(t: Costs, rows: int, mr: int, cols: int, row_k: int, k: int, size: 
 
 
 def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
-    """Whether what the next tile would read of a line is gone before it comes: all lines are of one set of the L1."""
-    return rows > mr and 2 * mr * size <= LINE and k > WAYS and row_k * size % SETS == 0
+    """Whether what the next tile would read of a line is gone before it comes."""
+    return 2 * mr * size <= LINE and _one_set(rows, mr, row_k, k, size)
+
+
+def _one_set(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
+    """Whether the lines of a tile, one for each k, are of one set of the L1, and another tile follows."""
+    return rows > mr and k > WAYS and row_k * size % SETS == 0
 
 
 def _pitch(t: Costs, rows: int, mr: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
@@ -278,16 +283,19 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
 
 def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int,
           size: int) -> float:
-    """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line of columns from
-    the L2 where the L1 does not hold the panel; loop 1, `stream` for L2, `broadcast` for rows, a quarter more where
-    they do not lie along k, `missed` times all of it where they are more than a set of the L1 holds.
+    """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line from the L2, of
+    columns where the L1 does not hold the panel, of rows where it does not hold a line until the next tile; loop 1,
+    `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along k, `missed` times all of it where
+    they are more than a set of the L1 holds.
     """
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
 
     width, apart = lanes * size, t["broadcast"] * (1 if row_k == 1 else 1.25)
     far = 2 * width / LINE if k * nv * width > SETS * WAYS else 0
-    products = sum((max(r * v / 2, (r + v) / 2, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
+    again = row_k != 1 and _one_set(rows, mr, row_k, k, size) and not _strided(t, rows, mr, cols, row_k, k, size)
+    lines = 2 * ((mr - 1) * size / LINE + 1) if again else 0
+    products = sum((max(r * v / 2, (r + v) / 2 + lines, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(ceil(cols / lanes), nv))
     return (t["missed"] if _collide(min(rows, mr), row_i, row_k, size) else 1) * products * k
 
