@@ -283,7 +283,7 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
 
 def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int,
           size: int) -> float:
-    """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line from the L2, of
+    """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line from L2, of
     columns where the L1 does not hold the panel, of rows where it does not hold a line until the next tile; loop 1,
     `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along k, `missed` times all of it where
     they are more than a set of the L1 holds.
