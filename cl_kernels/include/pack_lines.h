@@ -1,5 +1,5 @@
-// pack_lines.h: a function PACK that copies lines of an operand to private memory, or where INTO says, for operands that are stored as
-//   KIND says (vector.h).
+// pack_lines.h: a function PACK that copies lines of an operand to private memory, or where INTO says (on CPUs), for operands that are
+//   stored as KIND says (vector.h).
 //
 //   PACK(to, from, width, valid, depth, stride_i, stride_k)
 //     to[k][0 .. width) = from[i * stride_i + k * stride_k], i < valid, padded with zeros; width is a multiple of VW

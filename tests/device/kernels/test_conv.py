@@ -52,6 +52,8 @@ CONVOLUTIONS = [
     ((3, 16, 3, 5), (33, 16, 3, 3), 1, 1, 1, 1),     # from 16 channels on: tiles of 2 x 2, rows of them across images
     ((1, 47, 7, 29), (32, 47, 3, 3), 1, 0, 1, 1),
     ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
+    ((2, 40, 7, 9), (35, 40, 3, 3), 2, 1, 1, 1),        # weights of more values a channel than are packed at once
+    ((1, 66, 5, 7), (38, 33, 3, 3), 2, 1, 1, 2),
 ]
 POOLS = [  # x, window, stride, padding, dilation, ceil_mode
     ((2, 3, 33), 2, None, 0, 1, False),
