@@ -7,7 +7,7 @@ that `hasattr` costs nothing.
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -107,7 +107,7 @@ def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str
     fields check themselves take a second to make, and a script needs five. Returns what the package offers, `__all__`.
 
     modules   module of the package, or the whole path of another: its names, spaces between
-    whole     modules of the package that are themselves among what it offers
+    whole     modules of the package that are themselves among what it offers; others are there, too, when asked for
     """
     paths = {module: module if module.startswith("clnet.") else f"{package}.{module}"
              for module in (*modules, *whole.split())}
@@ -116,7 +116,8 @@ def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str
 
     def found(name: str) -> Any:
         if name not in where:
-            return _imported(paths[name]) if name in paths else missing(name)
+            module = paths.get(name) or ("" if name.startswith("_") else f"{package}.{name}")
+            return _imported(module) if module and importlib.util.find_spec(module) else missing(name)
         own[name] = getattr(_imported(where[name]), name)
         return own[name]
 

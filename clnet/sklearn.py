@@ -26,7 +26,8 @@ from .losses.reading import CLASSES, reading
 from .model.sequential import Sequential
 from .names import told
 from .optimizers.base import Optimizer
-from .train.callbacks import EarlyStopping, several
+from .train.callbacks import EarlyStopping
+from .train.callbacks.base import several
 from .train.options import loss_of, optimizer_of
 from .train.trainer import Trainer
 

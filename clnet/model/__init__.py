@@ -1,8 +1,15 @@
 """Models: layers in a row or wired as a graph, their files, what they are made of, and how other programs write them.
 """
 
-from ..names import guide as _guide
-from .sequential import Graph, Input, Model, Sequential, load
-from .transfer import Loaded, to_torch_state_dict
+from typing import TYPE_CHECKING
 
-_guide(__name__)
+from ..names import offer as _offer
+
+if TYPE_CHECKING:  # for editors and mypy; at run time the table below
+    from .sequential import Graph, Input, Model, Sequential, load
+    from .transfer import Loaded, to_torch_state_dict
+
+__all__ = _offer(__name__, {
+    "sequential": "Graph Input Model Sequential load",
+    "transfer": "Loaded to_torch_state_dict",
+})

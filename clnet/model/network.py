@@ -9,7 +9,7 @@ import reprlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from ..errors import ClnetError, ConfigError, DataError, DTypeError, ShapeError
 from ..layers.base import Layer
 from ..names import ending
 from ..optimizers.base import Optimizer
-from . import dialects
 from . import files as model_io
-from .diagram import Diagram, diagram
-from .summary import Summary, summarize
-from .transfer import Loaded, Source, load_weights
+
+if TYPE_CHECKING:  # what few scripts ask for loads when it is asked for
+    from .diagram import Diagram
+    from .summary import Summary
+    from .transfer import Loaded, Source
 
 TRIAL = 5  # samples that shapes are tried with: one would broadcast where it must not
 SHAPES = 8  # different ones that a model is called with before somebody is told what each costs
@@ -64,6 +65,8 @@ class _Network(Layer):
         """The model that a text describes, in these words or those of `clnet.model.dialects`. ConfigError has the path
         of what is wrong: $.nodes[2].layer.eps.
         """
+        from . import dialects
+
         return Layer.from_config(dialects.own(parse_json(text, "model")))
 
     def specs_of_inputs(self) -> list[Spec | None]:
@@ -82,6 +85,8 @@ class _Network(Layer):
         launch costs by itself, of what this device was measured to reach at best, once a machine. What is fused counts
         to the layer whose kernel computes it. The loss is that of mean squares.
         """
+        from .summary import summarize
+
         with self.placed():
             samples = self._samples("summary", shapes, dtype)
             arrays = [None if isinstance(s, (tuple, list, int)) else getattr(s, "x", s) for s in shapes]
@@ -97,6 +102,8 @@ class _Network(Layer):
         shapes   as for `summary`; without, a model whose shapes nobody said is drawn as it is written down
         depth    how many levels of layers with layers inside are opened, 0 for none; None: as many as keep it readable
         """
+        from .diagram import diagram
+
         seen = vars(self).get("_seen")
         known = bool(shapes or seen) or None not in self.specs_of_inputs()
         with self.placed():
@@ -311,6 +318,8 @@ class _Network(Layer):
         PyTorch's layouts are read as ours: LSTM, GRU and RNN by level and direction, attention's in_proj as three maps.
         Raises CheckpointError where nothing fits, ConfigError where sizes are open or the order is unknown.
         """
+        from .transfer import load_weights
+
         with self.placed():
             return load_weights(self, source, strict, names)
 

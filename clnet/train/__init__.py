@@ -1,33 +1,46 @@
 """Training: data, the trainer and its recorded step, callbacks, histories and checkpoints."""
 
-from ..names import guide as _guide
-from . import data
-from .batches import Batches
-from .callbacks import (
-    EMA,
-    Callback,
-    Checkpoint,
-    CSVLog,
-    EarlyStopping,
-    GradualUnfreezing,
-    JSONLog,
-    LambdaCallback,
-    ModelCheckpoint,
-    TensorBoard,
-    TimeLimit,
-)
-from .finder import find_lr
-from .history import History
-from .live import Live
-from .metrics import METRICS, metric
-from .packed import PackedSequences
-from .samples import Dataset
-from .scaling import LossScale
-from .sequences import Sequences
-from .trainer import Trainer
+from typing import TYPE_CHECKING
 
-__all__ = ["EMA", "METRICS", "Batches", "CSVLog", "Callback", "Checkpoint", "Dataset", "EarlyStopping",
-           "GradualUnfreezing", "History", "JSONLog", "LambdaCallback", "Live", "LossScale", "ModelCheckpoint",
-           "PackedSequences", "Sequences", "TensorBoard", "TimeLimit", "Trainer", "data", "find_lr", "metric"]
+from ..names import offer as _offer
 
-_guide(__name__)
+if TYPE_CHECKING:  # for editors and mypy; at run time the table below
+    from . import data
+    from .batches import Batches
+    from .callbacks import (
+        EMA,
+        Callback,
+        Checkpoint,
+        CSVLog,
+        EarlyStopping,
+        GradualUnfreezing,
+        JSONLog,
+        LambdaCallback,
+        ModelCheckpoint,
+        TensorBoard,
+        TimeLimit,
+    )
+    from .finder import find_lr
+    from .history import History
+    from .live import Live
+    from .metrics import METRICS, metric
+    from .packed import PackedSequences
+    from .samples import Dataset
+    from .scaling import LossScale
+    from .sequences import Sequences
+    from .trainer import Trainer
+
+__all__ = _offer(__name__, {
+    "batches": "Batches",
+    "callbacks": "EMA CSVLog Callback Checkpoint EarlyStopping GradualUnfreezing JSONLog LambdaCallback "
+                 "ModelCheckpoint TensorBoard TimeLimit",
+    "finder": "find_lr",
+    "history": "History",
+    "live": "Live",
+    "metrics": "METRICS metric",
+    "packed": "PackedSequences",
+    "samples": "Dataset",
+    "scaling": "LossScale",
+    "sequences": "Sequences",
+    "trainer": "Trainer",
+}, "data")

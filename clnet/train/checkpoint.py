@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..model import files as model_io
-from .callbacks import tell
+from .callbacks.base import tell
 
 if TYPE_CHECKING:
     from .trainer import Trainer

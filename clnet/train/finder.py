@@ -14,7 +14,7 @@ from ..optimizers.schedules import OneCycleLR, Schedule, SequentialLR
 from ..picture import BARS, FAST, SMALL, SOFT, Picture, figure, png, titled
 from ..show import Shown, Table
 from .batches import Batches
-from .callbacks import Callback
+from .callbacks.base import Callback
 from .options import apart, held_out, joined, options
 from .step import state
 

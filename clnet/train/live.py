@@ -15,7 +15,7 @@ from .. import show
 from ..curves import Drawing, drawing
 from ..engine import current
 from ..errors import ClnetError, ConfigError
-from .callbacks import Callback
+from .callbacks.base import Callback
 from .history import NO_CURVE, Curves, cell, charts
 from .panel import Panel
 from .progress import Progress, number, shown

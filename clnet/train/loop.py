@@ -20,7 +20,7 @@ from ..errors import NonFiniteError
 from ..layers.kept import Keeping
 from ..optimizers.closure import Search
 from .batches import Batches
-from .callbacks import Callbacks
+from .callbacks.base import Callbacks
 from .check import bad_input
 from .diagnose import diagnose
 from .interrupt import Interrupts

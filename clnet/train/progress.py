@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import show
 from ..engine import current
-from .callbacks import Callback
+from .callbacks.base import Callback
 
 if TYPE_CHECKING:
     from .trainer import Trainer

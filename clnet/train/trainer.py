@@ -28,7 +28,7 @@ from ..optimizers.base import Optimizer
 from . import checkpoint, copies
 from .augmenting import augmentation_of
 from .batches import SIZE, Batches, even
-from .callbacks import several, tell
+from .callbacks.base import several, tell
 from .check import Tried, bad_input, check, check_inputs, time_axes
 from .finder import FoundRates, find_lr, one_cycle
 from .history import History

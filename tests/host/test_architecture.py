@@ -62,6 +62,7 @@ LAZY = {
     "clnet.commands": "a command starts with what it needs alone",
     "clnet.engine": "`import clnet` looks for no device and loads no OpenCL",
     "clnet.errors": "only notebooks ask for tracebacks",
+    "clnet.model.network": "training needs no summaries, pictures and files of others",
 }
 
 

@@ -104,6 +104,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Value:
+    """A value of a kernel's text: the variable that has it, and how many lanes that has."""
+
     name: str
     dtype: str
     lanes: int

@@ -42,6 +42,8 @@ class Var:
 
 @dataclass(frozen=True)
 class _Divided:
+    """What a division by a constant leaves; 0 ≤ value ≤ top."""
+
     of: Expr
     by: int
     top: int

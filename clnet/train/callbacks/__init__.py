@@ -1,14 +1,22 @@
 """Callbacks: what happens beside training. Any object with some of Callback's methods is one."""
 
-from ...names import guide as _guide
-from .average import EMA
-from .base import EVENTS, Callback, Callbacks, several, tell
-from .files import Checkpoint, CSVLog, JSONLog, TensorBoard
-from .small import LambdaCallback, TimeLimit
-from .unfreezing import GradualUnfreezing
-from .watching import EarlyStopping, ModelCheckpoint
+from typing import TYPE_CHECKING
 
-__all__ = ["EMA", "EVENTS", "CSVLog", "Callback", "Callbacks", "Checkpoint", "EarlyStopping", "GradualUnfreezing",
-           "JSONLog", "LambdaCallback", "ModelCheckpoint", "TensorBoard", "TimeLimit", "several", "tell"]
+from ...names import offer as _offer
 
-_guide(__name__)
+if TYPE_CHECKING:  # for editors and mypy; at run time the table below
+    from .average import EMA
+    from .base import Callback
+    from .files import Checkpoint, CSVLog, JSONLog, TensorBoard
+    from .small import LambdaCallback, TimeLimit
+    from .unfreezing import GradualUnfreezing
+    from .watching import EarlyStopping, ModelCheckpoint
+
+__all__ = _offer(__name__, {
+    "average": "EMA",
+    "base": "Callback",
+    "files": "CSVLog Checkpoint JSONLog TensorBoard",
+    "small": "LambdaCallback TimeLimit",
+    "unfreezing": "GradualUnfreezing",
+    "watching": "EarlyStopping ModelCheckpoint",
+})

@@ -104,7 +104,8 @@ def test_what_a_name_is_called_here_exists(theirs: str) -> None:
 def test_arguments_of_others_are_called_as_some_class_or_function_has_it() -> None:
     fields = {f for family in Configured.families for c in family.registry.values() for f in c._attributes}
     fields |= {a for f in vars(ops).values() if inspect.isfunction(f) for a in inspect.signature(f).parameters}
-    callbacks = (c for c in vars(clnet.train).values() if inspect.isclass(c) and issubclass(c, clnet.train.Callback))
+    offered = (getattr(clnet.train, name) for name in clnet.train.__all__)
+    callbacks = (c for c in offered if inspect.isclass(c) and issubclass(c, clnet.train.Callback))
     networks = (getattr(clnet.models, name) for name in clnet.models.__all__)
     for made in (clnet.Trainer, clnet.sklearn.Classifier, *networks, *callbacks):
         fields |= set(inspect.signature(made).parameters)
