@@ -107,7 +107,8 @@ def _store() -> Store:
 
 def _key(engine: Engine) -> str:
     device = engine.device
-    return digest(json.dumps(["1", device.name, device.runtime, device.driver, device.compute_units]).encode())[:32]
+    known = ["2", device.name, device.runtime, device.driver, device.compute_units, device.vector_width]
+    return digest(json.dumps(known).encode())[:32]
 
 
 def _kernel(engine: OpenCLEngine, name: str, width: int, chains: int = 12) -> Any:
@@ -124,19 +125,35 @@ def _kernel(engine: OpenCLEngine, name: str, width: int, chains: int = 12) -> An
 def _multiply_adds(engine: OpenCLEngine) -> float:
     device = engine.device
     gpu = device.is_gpu
-    width, chains, unrolled = 1 if gpu else device.vector_width, 12, 8
     items = device.compute_units * (GPU_GROUP * GPU_GROUPS_A_UNIT if gpu else ITEMS_A_CORE)
+    launch, flops = _busy(engine, items, GPU_GROUP if gpu else 1, LONG)
+    launch()
+    return flops / min(launch() for _ in range(SAMPLES)) / 1e9
+
+
+def at_once(engine: OpenCLEngine, seconds: float) -> Callable[[], float]:
+    """What keeps each core of a CPU busy with multiply-adds for about so long, and gives their rate [GFLOP/s]."""
+    launch, flops = _busy(engine, engine.device.compute_units, 1, seconds)
+    return lambda: flops / launch() / 1e9
+
+
+def _busy(engine: OpenCLEngine, items: int, group: int, seconds: float) -> tuple[Callable[[], float], float]:
+    """A launch of multiply-adds of at least so many seconds, which gives how long it took, and its flops."""
+    device = engine.device
+    width, chains, unrolled, rounds = 1 if device.is_gpu else device.vector_width, 12, 8, 1000
     block = engine.pool.alloc(4 * items, "peak")
     kernel = _kernel(engine, "multiply_adds", width, chains)
-    rounds = 1000
-    while True:
+    sample = _sample(engine, kernel, items, group)
+
+    def launch() -> float:
         kernel.set_args(block.buffer, np.float32(0.5), np.float32(1), np.uint64(rounds))
-        seconds = _best(engine, kernel, items, GPU_GROUP if gpu else 1, samples=1)
-        if seconds >= LONG:
-            break
-        rounds *= 2 if seconds > LONG / 8 else 8
-    seconds = min(seconds, _best(engine, kernel, items, GPU_GROUP if gpu else 1))
-    return 2.0 * width * chains * unrolled * rounds * items / seconds / 1e9
+        with translated("peak"):
+            return _seconds(sample)
+
+    launch()
+    while (took := launch()) < seconds:
+        rounds *= 2 if took > seconds / 8 else 8
+    return launch, 2.0 * width * chains * unrolled * rounds * items
 
 
 def _triad(engine: OpenCLEngine, elements: int = ELEMENTS) -> float:
@@ -171,9 +188,15 @@ def _launch(engine: OpenCLEngine) -> float:
     return _best(engine, kernel, items, group, launches=LAUNCHES)
 
 
-def _best(engine: OpenCLEngine, kernel: Any, items: int, group: int, samples: int = SAMPLES,
-          launches: int = 1) -> float:
+def _best(engine: OpenCLEngine, kernel: Any, items: int, group: int, launches: int = 1) -> float:
     """[s] a launch, the fastest of some samples, after one that touches the memory for the first time."""
+    sample = _sample(engine, kernel, items, group, launches)
+    with translated("peak"):
+        sample()
+        return min(_seconds(sample) for _ in range(SAMPLES)) / launches
+
+
+def _sample(engine: OpenCLEngine, kernel: Any, items: int, group: int, launches: int = 1) -> Callable[[], None]:
     import pyopencl as cl
 
     def sample() -> None:
@@ -181,9 +204,7 @@ def _best(engine: OpenCLEngine, kernel: Any, items: int, group: int, samples: in
             cl.enqueue_nd_range_kernel(engine.queue.commands, kernel, (items,), (group,))
         engine.finish()
 
-    with translated("peak"):
-        sample()
-        return min(_seconds(sample) for _ in range(samples)) / launches
+    return sample
 
 
 def _seconds(call: Callable[[], None]) -> float:

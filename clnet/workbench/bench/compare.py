@@ -18,6 +18,7 @@ from ...engine.record import Recorded
 from ...engine.reference import NumpyEngine
 from ...kernels.tuning import serving
 from .. import tables
+from ..cores import Cores, cores_of
 from .peers import Jax, Run, Tinygrad, Torch
 from .row import ARITHMETIC, Row
 from .trust import NEEDED, Watch, doubt, wide
@@ -148,7 +149,7 @@ class Step:
 @dataclass
 class Contender:
     """Someone who runs a work; `problem`: why it could not.
-    `pairs`: samples of a round, ours and its, in seconds a call.
+    `pairs`: samples of a round, ours and its, in seconds a call; `shares`: of the cores' pace, a sample each.
     """
 
     name: str
@@ -158,6 +159,8 @@ class Contender:
     pairs: list[tuple[float, float]] = field(default_factory=list)
     problem: str = ""
     pause: float = PAUSE
+    cores: Cores = field(default_factory=Cores)
+    shares: list[float] = field(default_factory=list)
 
     @property
     def ratios(self) -> list[float]:
@@ -177,22 +180,32 @@ class Contender:
         self.finish()
         self.repeats = max(1, int(SAMPLE / max(self.sample(1), 1e-6)))
 
-    def sample(self, repeats: int) -> float:
-        """Seconds a call, over some calls and the wait for them."""
+    def sample(self, repeats: int, disturbed: bool = False) -> float:
+        """Seconds a call, over some calls and the wait for them. `disturbed`: whatever the pace of the cores."""
         with _entered(self.call) as call:
-            rouse(call, self.finish, self.pause)
-            start = time.perf_counter()
-            for _ in range(repeats):
-                out = call()
-            self.finish()
-            seconds = (time.perf_counter() - start) / repeats
+            cores = Cores() if disturbed else self.cores
+            seconds = cores.steady(lambda: self._timed(call, repeats), lambda: time.sleep(self.pause))
+        self.shares += [] if cores.share is None else [cores.share]
+        return seconds
+
+    def _timed(self, call: Run, repeats: int) -> float:
+        rouse(call, self.finish)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            out = call()
+        self.finish()
+        seconds = (time.perf_counter() - start) / repeats
         del out
         return seconds
 
+    @property
+    def pace(self) -> float | None:
+        """The share of their pace at which cores worked, the median of the samples."""
+        return round(statistics.median(self.shares), 2) if self.shares else None
 
-def rouse(call: Run, finish: Callable[[], None], pause: float) -> None:
-    """A pause, in which the others' threads stop spinning, then calls that wake ours."""
-    time.sleep(pause)
+
+def rouse(call: Run, finish: Callable[[], None]) -> None:
+    """Calls that wake the threads, after a pause in which the others' stopped spinning."""
     awake = time.perf_counter() + SAMPLE
     while time.perf_counter() < awake:
         call()
@@ -202,10 +215,12 @@ def rouse(call: Run, finish: Callable[[], None], pause: float) -> None:
 def ours(work: Work, engine: Engine) -> tuple[Contender, dict[str, Any]]:
     """Us, warmed, with the facts of the step: launches, bytes, peak of the buffers."""
     pool = getattr(engine, "pool", None)
+    cores = cores_of(engine)
     before = _settled(pool)
     with serving() as served:
         call = work.ours(engine)
-        me = Contender("clnet", Within(engine, call), getattr(engine, "finish", _nothing), pause=pause_of(engine))
+        me = Contender("clnet", Within(engine, call), getattr(engine, "finish", _nothing), pause=pause_of(engine),
+                       cores=cores)
         me.warm()
     facts: dict[str, Any] = {"tuning": "; ".join(sorted(served)) or RULES}
     if pool is not None:
@@ -247,7 +262,7 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
         if peer and isinstance(peer, str):
             wanted.append((name, functools.partial(_absent, peer), _nothing))
     with on(engine):
-        return [_contender(*w, pause_of(engine)) for w in wanted]
+        return [_contender(*w, pause_of(engine), cores_of(engine)) for w in wanted]
 
 
 def _otherwise(form: Callable[[Engine], Run], engine: Engine) -> Run:
@@ -263,8 +278,9 @@ def _absent(why: str) -> Run:
     raise LookupError(why)
 
 
-def _contender(name: str, prepare: Callable[[], Run], finish: Callable[[], None], pause: float) -> Contender:
-    found = Contender(name, _nothing, finish, pause=pause)
+def _contender(name: str, prepare: Callable[[], Run], finish: Callable[[], None], pause: float,
+               cores: Cores) -> Contender:
+    found = Contender(name, _nothing, finish, pause=pause, cores=cores)
     try:
         found.call = prepare()
         found.warm()
@@ -302,8 +318,8 @@ def _entered(call: Run) -> Iterator[Run]:
 
 
 def compare(work: Work, setting: Setting) -> list[Row]:
-    """Rows of a work, one a peer: all take a sample in turn, so that a busy moment hits all alike; rounds that differ
-    much are followed by as many.
+    """Rows of a work, one a peer: all take a sample in turn, so that a busy moment hits all alike, each while the cores
+    work at their pace; rounds that differ much are followed by as many.
     """
     me, facts = ours(work, setting.engine)
     others = peers_of(work, setting)
@@ -315,7 +331,7 @@ def compare(work: Work, setting: Setting) -> list[Row]:
     facts |= {"ours_ms": round(mine * 1e3, 5), "ours_min": round(min(samples) * 1e3, 5),
               "ours_max": round(max(samples) * 1e3, 5), "arithmetic": work.arithmetic,
               **rates(work, mine, facts.get("kernel_bytes", 0), setting.peak)}
-    bare = setting.row(work.suite, work.name, busy=None if busy is None else round(busy, 2), **facts)
+    bare = setting.row(work.suite, work.name, busy=None if busy is None else round(busy, 2), pace=me.pace, **facts)
     return [_against(bare, o, setting.rounds) for o in others] or [bare]
 
 
@@ -334,9 +350,10 @@ def _against(bare: Row, peer: Contender, wanted: int) -> Row:
     if peer.problem:
         return replace(bare, peer=peer.name, note=peer.problem)
     ratios, its = peer.ratios, statistics.median(its for _, its in peer.pairs)
-    return replace(bare, peer=peer.name, peer_ms=round(its * 1e3, 5), ratio=round(statistics.median(ratios), 4),
-                   min=round(min(ratios), 4), max=round(max(ratios), 4), rounds=len(ratios),
-                   doubt=doubt(ratios, wanted))
+    pace = min(filter(None, (bare.pace, peer.pace)), default=None)
+    return replace(bare, peer=peer.name, pace=pace, peer_ms=round(its * 1e3, 5),
+                   ratio=round(statistics.median(ratios), 4), min=round(min(ratios), 4), max=round(max(ratios), 4),
+                   rounds=len(ratios), doubt=doubt(ratios, wanted))
 
 
 def rates(work: Work, seconds: float, kernel_bytes: int, peak: Peak | None) -> dict[str, float]:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..cores import slow
+
 ARITHMETIC = "float32"
 BUSY = 0.2  # share of the CPU time that was others': beyond, ratios are not reported
 
@@ -20,6 +22,8 @@ class Row:
                   and max: its spread
     rounds        that the ratio is of; doubt: why it is not to be trusted; busy: share of CPU time that was others'.
                   Such a ratio is kept in the file and reported nowhere (`unfit`)
+    pace          the share of their best pace at which all cores worked, ours or the peer's, the less of the medians of
+                  the samples
     gflops        our rate [GFLOP/s]; gbytes: ours [GB/s]; intensity: flops a byte; share: of what the device's peak
                   allows at this intensity
     peak_gflops, peak_gbytes  that peak, measured in this run by own kernels; roof_gbytes: where all bytes are in a
@@ -51,6 +55,7 @@ class Row:
     rounds: int | None = None
     doubt: str = ""
     busy: float | None = None
+    pace: float | None = None
     arithmetic: str = ARITHMETIC
     threads: int | None = None
     gflops: float | None = None
@@ -97,6 +102,7 @@ class Row:
         found = [self.note, f"not to be trusted: {self.doubt}" if self.doubt else "",
                  f"counted {self.counted}" if self.counted else ""]
         found.append(f"others took {self.busy:.0%} of the CPU time" if self.busy and self.busy > BUSY else "")
+        found.append(slow(self.pace))
         return "; ".join(filter(None, found))
 
 

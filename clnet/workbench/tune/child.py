@@ -24,6 +24,7 @@ from ...engine.device.devices import select
 from ...engine.record import Recorded
 from ...kernels import tuning as tune
 from ..child import serve
+from ..cores import cores_of
 from ..evidence.checks import allowance, oracle
 from ..evidence.results import judge
 from .call import Call
@@ -44,6 +45,7 @@ class Bench:
         self.engine, self.alone = engine_for(select(device)[0]), alone
         one = self.engine.device.is_cpu and self.engine.device.compute_units == 1
         self.clock = time.process_time if one else time.perf_counter
+        self.cores = cores_of(self.engine)
         self.task: Task = (call.task if call is not None
                            else next(t for t in (*wanted(op, label), *held(op)) if t.label == label))
         self.entry = call.entry(self.engine.device) if call is not None else self.task.entry
@@ -93,7 +95,7 @@ class Bench:
         if first > give_up:
             return first
         repeats = max(1, int(SAMPLE / first))
-        return statistics.median(sample(repeats) for _ in range(ROUNDS))
+        return statistics.median(self.cores.steady(lambda: sample(repeats)) for _ in range(ROUNDS))
 
 
 def main() -> None:

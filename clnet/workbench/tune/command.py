@@ -49,6 +49,7 @@ class Search:
         self.child, self.device, self.op, self.task, self.margin, self.alone = child, device, op, task, margin, alone
         self.call = {"call": task.call.as_json()} if isinstance(task.call, Call) else {}
         self.best: dict[str, Any] = {}
+        self.won = 1.0  # how many times sooner, by what confirms
         self.whole = True  # False where the time was up before nothing got better
         self._try({}, 1e9)
         self.start = self.answer = self._try({}, 1e9, fresh=True)
@@ -57,25 +58,26 @@ class Search:
         return self.child.ask({"device": self.device.key, "op": self.op, "label": self.task.label, "values": values,
                                "give_up": give_up, "fresh": fresh, "alone": self.alone, **self.call})
 
-    def confirm(self, until: float = float("inf")) -> None:
-        """Times the best and the numbers in use again, in turn; `best` is {} afterwards where it does not win by
-        MARGIN, or the time was too short.
+    def confirm(self, until: float = float("inf"), again: int = AGAIN) -> None:
+        """Times the best and the numbers in use again, in turn, so many pairs; `best` is {} afterwards where it does
+        not win by MARGIN in the median of the pairs, or the time was too short.
         """
         pairs: list[list[float]] = []
-        while self.best and len(pairs) < AGAIN and time.monotonic() < until:
+        while self.best and len(pairs) < again and time.monotonic() < until:
             pairs.append([self._try(v, 1e9, fresh=True).get("seconds", 1e9) for v in ({}, self.best)])
         if len(pairs) < ENOUGH:
             self.best, self.answer = {}, self.start
             return
         before, after = (median(column) for column in zip(*pairs, strict=True))
         self.start, self.answer = {**self.start, "seconds": before}, {**self.answer, "seconds": after}
-        if after > self.margin * before:
+        self.won = median(a / b for a, b in pairs)
+        if self.won * self.margin < 1:
             self.best = {}
 
     @property
     def gain(self) -> float:
         """How many times sooner the call is with the best numbers."""
-        return float(self.start["seconds"] / self.answer["seconds"]) if self.best else 1.0
+        return self.won if self.best else 1.0
 
     def run(self, until: float) -> Iterator[str]:
         """One line for every candidate that was tried, until nothing gets better or the time is up."""

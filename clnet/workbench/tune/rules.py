@@ -1,8 +1,8 @@
 """`clnet tune --op matmul --rules`: what the rules lose against the search, call by call. Nothing is kept.
 
 Tables of numbers are left out. The search is that of `clnet tune` with its candidates and times; a find has to win
-again in turn with the rules' choice, and the loss is how much longer that takes: the ratio of the medians of these
-turns, 0 where nothing won.
+again in turn with the rules' choice, and the loss is how much longer that takes: the median of the turns' ratios, 0
+where nothing won. The best of many candidates is partly the luckiest, which few turns do not show.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...engine.protocol import Engine
 
 MARGIN = 0.99  # as the search's, finer: 2 % are asked about
+TURNS = 15  # of a find and the rules' choice
 MEDIAN, WORST = 0.02, 0.10  # losses that rules may have
 
 
@@ -45,7 +46,7 @@ def hold(engine: Engine, op: str, budget: float, only: str = "", file: Path | No
                 search = Search(child, engine.device, op, task, MARGIN, alone=True)
                 for line in search.run(now + CONFIRM * share):
                     bar.set_postfix_str(f"{task.label}: {line}")
-                search.confirm()
+                search.confirm(again=TURNS)
                 rows.append(_row(search))
                 if "seconds" in search.start:
                     losses.append(search.gain - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,11 @@ def test_the_search_takes_what_is_faster_and_no_less_exact(cpu: Any, monkeypatch
     assert found.best == {"a": 2, "b": True} and found.answer["seconds"] == pytest.approx(0.4)
     assert tried[0] == "a=0"
     found.confirm()
-    assert found.best == {"a": 2, "b": True}
+    assert found.best == {"a": 2, "b": True} and found.gain == pytest.approx(2.5)
+    times = itertools.cycle([1.0, 0.8, 3.0, 2.4, 3.0, 2.4, 1.0, 0.8, 1.0, 2.4])  # a machine that is slow for a while
+    monkeypatch.setattr(Fake, "ask", lambda self, question: {"seconds": next(times), "error": 1.0})
+    found.confirm()
+    assert found.gain == pytest.approx(1.25), "of numbers that were timed one after the other"
     monkeypatch.setattr(Fake, "ask", lambda self, question: {"seconds": 1.0, "error": 1.0})
     found.confirm()
     assert found.best == {}, "what does not win again is not kept"

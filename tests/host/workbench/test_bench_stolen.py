@@ -48,7 +48,7 @@ def test_a_host_and_a_gpu_say_why_there_is_no_table() -> None:
 def test_samples_hold_many_of_the_thief_s_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     who = Contender("clnet", lambda: None, lambda: None)
-    monkeypatch.setattr(who, "sample", lambda repeats: asked.append(repeats) or 0.03, raising=False)
+    monkeypatch.setattr(who, "sample", lambda repeats, disturbed=False: asked.append(repeats) or 0.03, raising=False)
     monkeypatch.setattr(stolen, "thief", lambda: pytest.MonkeyPatch.context())
     assert stolen.pair(who) == (0.03, 0.03)
     assert asked == [1, 14, 14] and 14 * 0.03 >= stolen.SAMPLE > 5 * stolen.PERIOD

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ....engine.protocol import Engine
 from ....engine.record import spec_of
+from ...cores import cores_of
 from ..compare import Contender, Setting, Within
 from ..row import Row
 from ..suites import steps as bench_steps
@@ -52,7 +53,8 @@ def step(engine: Engine, task: Task, expected: Sequence[Task]) -> Contender:
     recorded, arguments = bench_steps.training(task, engine)
     given = [arguments(*bench_steps.our_batch(t, engine)) for t in expected]
     recorded.expect(tuple(spec_of(a) for a in one) for one in given)
-    return Contender(PEER.name, Within(engine, lambda: recorded(*given[0])), engine.finish, pause=0.0)
+    return Contender(PEER.name, Within(engine, lambda: recorded(*given[0])), engine.finish, pause=0.0,
+                     cores=cores_of(engine))
 
 
 def works() -> list[BatchAsArgument]:

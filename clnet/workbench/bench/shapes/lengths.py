@@ -55,10 +55,9 @@ class Walker:
     def chunk(self, tasks: Sequence[Task]) -> float:
         """[s] of a step on each of these, each waited for; data are made before, and threads are awake."""
         calls = [self.runner.prepare(t) for t in tasks]
-        if self.known and self.runner.pause:
-            rouse(self.known, self.runner.finish, self.runner.pause)
-        else:  # nothing is known yet, or nobody's threads spin
-            time.sleep(self.runner.pause)
+        time.sleep(self.runner.pause)
+        if self.known and self.runner.pause:  # else nothing is known yet, or nobody's threads spin
+            rouse(self.known, self.runner.finish)
         self.known = calls[0]
         return sum(map(self.runner.timed, calls))
 

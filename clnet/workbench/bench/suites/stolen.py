@@ -108,7 +108,7 @@ def pair(who: Contender) -> tuple[float, float]:
     repeats = max(1, math.ceil(SAMPLE / max(who.sample(1), 1e-6)))
     calm = who.sample(repeats)
     with thief():
-        return calm, who.sample(repeats)
+        return calm, who.sample(repeats, disturbed=True)
 
 
 def _medians(pairs: list[tuple[float, float]]) -> dict[str, Any]:
