@@ -191,7 +191,8 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
     divided, per_panel, per_rows = _split(
         ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
         cost, t["item"], pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
-        _shared(t, n, size, cores, swap, mr, width))
+        _shared(t, n, size, cores, swap, mr, width),
+        _edge(t, k, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -321,10 +322,22 @@ def _shared(t: Costs, n: int, size: int, cores: int, swap: int, mr: int, width: 
     return (0, width * each) if swap else (mr * each, 0)
 
 
+def _edge(t: Costs, k: int, swap: int, mr: int, width: int) -> Pair:
+    """The same of rows of the result that two work-items have parts of, at one time: what one fetches ahead the other
+    is about to write. A line is written each k/2 cycles, and as much of the wait is hidden.
+    """
+    each = max(0, t["edge"] - k // 2)
+    return (0, width * each) if swap else (mr * each, 0)
+
+
 def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: float, cores: int, batch: int,
-           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair) -> tuple[float, int, int]:
+           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair,
+           edge: Pair) -> tuple[float, int, int]:
     """Cycles, and (panels, row tiles) of a work-item:
     the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
+
+    `shared`, `edge`: cycles a row tile where columns are divided, and a panel where rows are; `edge` where neighbours
+    are at work at one time, since each core has one work-item.
     """
     best: tuple[float, int, int, int] | None = None
     for down in sorted({ceil(ceil(row_tiles) / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)}
@@ -334,7 +347,9 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
             time = (cost * batch * _busiest(panels / across, row_tiles / down, batch, cores)
                     + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack
                                              + down * shared[0] * (across < panels)
-                                             + across * shared[1] * (down < row_tiles)))
+                                             + across * shared[1] * (down < row_tiles)
+                                             + down * edge[0] * (across < panels and count <= cores)
+                                             + across * edge[1] * (down < row_tiles and count <= cores)))
             time *= (1 + SLACK * log2(max(1, items / count))) * (1 if count >= cores else 1.1)
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None
