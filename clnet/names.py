@@ -116,7 +116,7 @@ def offer(package: str, modules: Mapping[str, str], whole: str = "") -> list[str
 
     def found(name: str) -> Any:
         if name not in where:
-            module = paths.get(name) or ("" if name.startswith("_") else f"{package}.{name}")
+            module = paths.get(name) or (f"{package}.{name}" if name.isidentifier() and name[0] != "_" else "")
             return _imported(module) if module and importlib.util.find_spec(module) else missing(name)
         own[name] = getattr(_imported(where[name]), name)
         return own[name]

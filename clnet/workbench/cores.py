@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WHOLE = 0.85  # of the pace: less is not the cores' own (a thread that shares a core leaves a half)
 LONG, PROBES = 4e-4, 3  # [s] that a probe takes about; a core may come late to one
 PATIENCE = 5.0  # [s] for which cores are kept busy until they work at their pace
+WAITS = 15.0  # [s] of such waits together
 SETTLE = 0.2  # [s] the same after a sample: threads of a peer may still spin
 TRIES = 4  # samples that are taken, at most, for one that counts
 
@@ -39,12 +40,13 @@ class Pace:
 
 class Cores:
     """The cores of a device. `share`: of their best pace, when the last sample ended; None where nobody asks.
+    `left`: [s] that may still be waited; after them samples are taken as they come.
 
     Without a rate there is nothing to wait for.
     """
 
     def __init__(self, rate: Rate | None = None, pace: Pace | None = None) -> None:
-        self.rate, self.pace = rate, pace or Pace(0.0, 0.0)
+        self.rate, self.pace, self.left = rate, pace or Pace(0.0, 0.0), WAITS
         self.share: float | None = None
 
     def steady(self, sample: Callable[[], float], rest: Callable[[], object] = lambda: None) -> float:
@@ -55,7 +57,7 @@ class Cores:
             if not self._awaited(PATIENCE):
                 self.pace.asked = self._now()
             found = sample()
-            if self._awaited(SETTLE):
+            if self._awaited(SETTLE) or self.left <= 0:
                 break
         return found
 
@@ -63,9 +65,10 @@ class Cores:
         """Whether they work at their pace within so many seconds of being kept busy."""
         if self.rate is None:
             return True
-        end = time.perf_counter() + patience
-        while not (whole := self._now() >= WHOLE * self.pace.asked) and time.perf_counter() < end:
-            pass
+        start = now = time.perf_counter()
+        while not (whole := self._now() >= WHOLE * self.pace.asked) and now - start < min(patience, self.left):
+            now = time.perf_counter()
+        self.left -= now - start
         return whole
 
     def _now(self) -> float:

@@ -46,6 +46,7 @@ CROWD = 16     # cores up to which was measured what each adds
 FEW = 10       # products of a register tile: fewer wait for one another, and serve only all rows or all columns
 TRIED, NEAR = 4, 1.03  # register tiles whose division is tried, of times the least cost at most
 SLACK = 0.05   # of the time more, for each halving of the work-items that uneven cores want
+PAIRED = 2     # cores up to which it was measured what neighbours in a row cost each other
 SUMMED = 2048  # elements of partial sums that are worth a work-item of their own
 
 
@@ -191,8 +192,7 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
     divided, per_panel, per_rows = _split(
         ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
         cost, t["item"], pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
-        _shared(t, n, size, cores, swap, mr, width),
-        _edge(t, k, swap, mr, width))
+        _shared(t, n, size, cores, swap, mr, width), _edge(t, k, cores, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -322,11 +322,12 @@ def _shared(t: Costs, n: int, size: int, cores: int, swap: int, mr: int, width: 
     return (0, width * each) if swap else (mr * each, 0)
 
 
-def _edge(t: Costs, k: int, swap: int, mr: int, width: int) -> Pair:
+def _edge(t: Costs, k: int, cores: int, swap: int, mr: int, width: int) -> Pair:
     """The same of rows of the result that two work-items have parts of, at one time: what one fetches ahead the other
-    is about to write. A line is written each k/2 cycles, and as much of the wait is hidden.
+    is about to write. A vector is written each k/2 cycles, and as much of the wait is hidden. Of more than two cores
+    nothing was measured, and what sixteen choose without it was.
     """
-    each = max(0, t["edge"] - k // 2)
+    each = max(0, t["edge"] - k // 2) if cores <= PAIRED else 0
     return (0, width * each) if swap else (mr * each, 0)
 
 
@@ -344,12 +345,11 @@ def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, it
                        | {rows_most}):
         for across in range(1, panels_most + 1) if down <= rows_most else ():
             count = ceil(panels / across) * ceil(row_tiles / down) * batch
+            alone = count <= cores
             time = (cost * batch * _busiest(panels / across, row_tiles / down, batch, cores)
                     + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack
-                                             + down * shared[0] * (across < panels)
-                                             + across * shared[1] * (down < row_tiles)
-                                             + down * edge[0] * (across < panels and count <= cores)
-                                             + across * edge[1] * (down < row_tiles and count <= cores)))
+                                             + down * (shared[0] + alone * edge[0]) * (across < panels)
+                                             + across * (shared[1] + alone * edge[1]) * (down < row_tiles)))
             time *= (1 + SLACK * log2(max(1, items / count))) * (1 if count >= cores else 1.1)
             best = min(best, (time, count, across, down)) if best else (time, count, across, down)
     assert best is not None

@@ -6,6 +6,7 @@ A change of some per cent is lost between two runs of the bench on a machine tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ...errors import ConfigError, DataError
 from ...names import ending
 from .. import terminal
 from ..child import Child
+from ..cores import WAITS, Cores, cores_of
 from . import side
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def main(engine: Engine, tree: Path, suite: str, *, quick: bool = False, only: s
     """Prints the table, writes JSON. Exit status 1 if a work failed.
     Raises ConfigError where there is none of the name, DataError where there is no such state.
     """
-    rows = list(compared(engine.device.key, tree, suite, quick, only))
+    rows = list(compared(engine.device.key, tree, suite, quick, only, cores=cores_of(engine)))
     terminal.table(rows, title=f"{suite}: before ({tree}) and now", notes="note", by="work", less=("launches",))
     terminal.say(LEGEND, "dim")
     if ratios := [row["before / now"] for row in rows if not row["note"]]:
@@ -42,8 +44,9 @@ def main(engine: Engine, tree: Path, suite: str, *, quick: bool = False, only: s
     return int(any(row["note"] for row in rows))
 
 
-def compared(key: str, tree: Path, suite: str, quick: bool, only: str, rounds: int = 0) -> Iterator[dict[str, Any]]:
-    """A row a work that both states have."""
+def compared(key: str, tree: Path, suite: str, quick: bool, only: str, rounds: int = 0,
+             cores: Cores | None = None) -> Iterator[dict[str, Any]]:
+    """A row a work that both states have, timed while these cores work at their pace."""
     if not (tree / "clnet" / "__init__.py").is_file():
         raise DataError(f"bench: expected a checkout of clnet with --against; got {str(tree)!r}; "
                         "make one: git worktree add ../before COMMIT.")
@@ -56,7 +59,8 @@ def compared(key: str, tree: Path, suite: str, quick: bool, only: str, rounds: i
             raise ConfigError(f"bench: expected a work of --suite {suite} that both states have; "
                               f"got {only!r}{ending(only, found['now'])}")
         for name in terminal.bar(both, desc=f"bench {key}"):
-            yield {"work": name} | _timed(sides, name, rounds or (QUICK_ROUNDS if quick else ROUNDS))
+            yield {"work": name} | _timed(sides, name, rounds or (QUICK_ROUNDS if quick else ROUNDS),
+                                            cores or Cores())
     finally:
         for child in sides.values():
             child.stop()
@@ -74,15 +78,19 @@ def _asked(child: Child, question: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _timed(sides: dict[str, Child], name: str, rounds: int) -> dict[str, Any]:
+def _seconds(child: Child, repeats: int) -> float:
+    return float(_asked(child, {"time": repeats})["seconds"])
+
+
+def _timed(sides: dict[str, Child], name: str, rounds: int, cores: Cores) -> dict[str, Any]:
     """The columns of a work; where a state cannot run it, the note says why."""
     columns = dict.fromkeys(("before [ms]", "now [ms]", "before / now", "middle half", "launches"))
     try:
-        facts = {k: _asked(child, {"prepare": name}) for k, child in sides.items()}
+        facts, cores.left = {k: _asked(child, {"prepare": name}) for k, child in sides.items()}, WAITS
         repeats, times = max(f["repeats"] for f in facts.values()), {k: list[float]() for k in sides}
         for k in range(rounds):
             for state in list(sides)[:: 1 if k % 2 else -1]:
-                times[state].append(_asked(sides[state], {"time": repeats})["seconds"])
+                times[state].append(cores.steady(partial(_seconds, sides[state], repeats)))
     except DataError as error:
         return {**columns, "note": str(error)}
     ratios = sorted(a / b for a, b in zip(times["before"], times["now"], strict=True))

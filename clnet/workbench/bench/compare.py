@@ -261,8 +261,9 @@ def peers_of(work: Work, setting: Setting) -> list[Contender]:
     for name, peer in (("jax", setting.jax if work.jax else ""), ("tinygrad", tiny if work.tinygrad else "")):
         if peer and isinstance(peer, str):
             wanted.append((name, functools.partial(_absent, peer), _nothing))
+    cores = cores_of(engine)
     with on(engine):
-        return [_contender(*w, pause_of(engine), cores_of(engine)) for w in wanted]
+        return [_contender(*w, pause_of(engine), cores) for w in wanted]
 
 
 def _otherwise(form: Callable[[Engine], Run], engine: Engine) -> Run:

@@ -31,6 +31,7 @@ from .call import Call
 from .tasks import Task, held, wanted
 
 SAMPLE, ROUNDS = 0.02, 5  # [s] a sample is at least this long
+WAIT = 5.0  # [s] for cores that are slow, at most: who asks takes a candidate that answers late for one that hangs
 
 
 class Bench:
@@ -94,7 +95,7 @@ class Bench:
         first = min(sample(1), sample(1))
         if first > give_up:
             return first
-        repeats = max(1, int(SAMPLE / first))
+        repeats, self.cores.left = max(1, int(SAMPLE / first)), WAIT
         return statistics.median(self.cores.steady(lambda: sample(repeats)) for _ in range(ROUNDS))
 
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clnet
 from clnet.errors import ConfigError, DataError
 from clnet.workbench.bench import against
+from clnet.workbench.cores import PROBES, Cores
 
 HERE = Path(clnet.__file__).parents[1]
+
+
+def test_both_states_are_timed_at_the_same_pace(cpu: Any) -> None:
+    """Whoever asks waits: an older state does not know how to, and would be timed at any pace."""
+    asked = list[float]()
+
+    def rate() -> float:
+        asked.append(1.0)
+        return 1.0
+
+    (row,) = against.compared(cpu.device.key, HERE, "ops", True, "matmul 64 NN", rounds=2, cores=Cores(rate))
+    assert not row["note"] and len(asked) == 2 * 2 * 2 * PROBES, "before and after each sample"
 
 
 def test_a_state_beside_itself_has_its_own_times() -> None:

@@ -69,6 +69,7 @@ clnet.layers.Layer.from_config({"type": "LSTM", "input_size": 2, "hidden_size": 
 clnet.train.options.optimizer_of("adam"), clnet.train.options.loss_of("cross_entropy")
 print(*sorted(m for m in sys.modules if m.startswith(("clnet.layers.", "clnet.losses.", "clnet.optimizers."))))
 assert clnet.layers.Layer.lookup("SAGEConv").__name__ == "GraphSAGE" and "clnet.layers.mesh" in sys.modules, "an alias"
+assert not hasattr(clnet.train, "no.such") and not hasattr(clnet.train, "")
 assert clnet.layers.attention.__name__ == "clnet.layers.attention", "modules are there, too"
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -93,6 +93,18 @@ def test_a_pace_that_comes_and_goes_ends_after_some_samples() -> None:
     assert machine.cores().steady(machine.sample, rest) == module.TRIES
 
 
+def test_waits_end_when_they_have_taken_too_long_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial of `clnet tune` that answers late is taken for one that hangs."""
+    monkeypatch.setattr(module, "PATIENCE", 60.0)
+    machine = Machine(0.5)
+    cores = machine.cores()
+    cores.left = 0.01
+    assert cores.steady(machine.sample) == 1.0, "not after a minute"
+    assert cores.left <= 0
+    machine.now, machine.after = 1.0, [0.5, 0.5]
+    assert cores.steady(machine.sample) == 2.0, "nothing is left to wait, so nothing is taken again"
+
+
 @pytest.mark.parametrize("which", [NumpyEngine("float32"),
                                    SimpleNamespace(device=played.device("h200"), compiles=True)], ids=["host", "gpu"])
 def test_hosts_and_gpus_have_nothing_to_wait_for(which: Any) -> None:
