@@ -135,9 +135,14 @@ def _largest(peak: Peak) -> float:
     return max((size for size, _ in peak.streams), default=float("inf"))
 
 
+def _upwards(rate: float) -> float:
+    """To a tenth, so that the row that raised the roof is not above it; a tenth stays what it is."""
+    return math.ceil(round(rate * 10, 6)) / 10
+
+
 def _under(r: Row, peak: Peak, note: str) -> Row:
     if r.peak_gflops:
-        r = replace(r, peak_gflops=round(peak.gflops, 1), peak_gbytes=round(peak.gbytes, 1))
+        r = replace(r, peak_gflops=_upwards(peak.gflops), peak_gbytes=_upwards(peak.gbytes))
     if r.share is None or r.arithmetic != ARITHMETIC or not r.gflops or not r.intensity:
         return r
     # Bytes of a row are its rate times its time, both rounded: a thousandth less is the same size.

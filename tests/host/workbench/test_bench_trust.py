@@ -187,6 +187,10 @@ def test_a_roof_is_never_below_what_was_reached() -> None:
     assert (fast.share, fast.peak_gflops) == (1.0, 137.0) and fast.note == "raised the roof from 100 GFLOP/s"
     assert slow.share == pytest.approx(50 / 137, abs=1e-4) and slow.peak_gflops == 137.0 and not slow.note
     assert other.share is None and other.peak_gflops == 137.0
+    (by_a_little,) = bench_trust.settled([rated(203.04, 50.0)], ROOF)
+    assert by_a_little.peak_gflops == 203.1, "rounded, it is no lower"
+    (again,) = bench_trust.settled([by_a_little], Peak(226.3, 10.0))
+    assert again.peak_gflops == 226.3
 
 
 def test_products_that_nobody_makes_raise_no_roof_and_are_said() -> None:
