@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..grid import up
 from ..stage import Stage
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 FILE = "conv_winograd.cl"
 SERVES = "CPUs, 3x3 with stride 1, 16 channels or more"
 # What `clnet tune` tries for a CPU.
-SPACE: dict[str, Sequence[int]] = {
+SPACE: dict[str, Sequence[Any]] = {
+    "tile": ((), (4, 2), (5, 2), (6, 2), (4, 3), (2, 4), (8, 2), (12, 2), (13, 2), (4, 4), (8, 1), (14, 1), (24, 1)),
     "block": (256 << 10, 512 << 10, 768 << 10), "sums": (144 << 10, 288 << 10, 432 << 10), "tiles": (28, 56, 112),
     "per_core": (1, 2, 4, 8), "channels": (16, 1 << 30)}
 
@@ -86,9 +87,10 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
                   domain=p.domain, lanes=v.lanes, scratch=scratch, file=FILE, free=FREE)]
 
 
-def _register_tiles(v: Vector) -> list[tuple[int, int]]:
-    """(MR, NV) that fit the registers."""
-    return [(mr, nv) for nv in (1, 2, 3, 4) for mr in range(1, 29) if mr * nv + nv + 1 <= v.registers]
+def _register_tiles(v: Vector, given: Sequence[int]) -> list[Sequence[int]]:
+    """(MR, NV) that fit the registers, or what is given."""
+    fit: list[Sequence[int]] = [(mr, nv) for nv in (1, 2, 3, 4) for mr in range(1, 29) if mr * nv + nv < v.registers]
+    return [given] if given else fit
 
 
 def _cycles(mr: int, nv: int, v: Vector) -> float:
@@ -106,15 +108,15 @@ def _rows(p: Convolution) -> tuple[int, int]:
 
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     """MR, NV, RT, OB of CONV, or None where a block does not fit."""
-    block, units = numbers(device, "winograd", p.shape_class)["block"], device.compute_units
+    t, units = numbers(device, "winograd", p.shape_class), device.compute_units
     (rows, across), lanes = _rows(p), v.lanes
     vectors, wide = ceil(p.o / lanes), up(p.c, lanes)
     found = []
-    for mr, nv in _register_tiles(v):
+    for mr, nv in _register_tiles(v, t["tile"]):
         for rt in range(1, min(rows, 64) + 1):
             tiles = up(rt * across, mr)
             size = (16 * tiles * (wide + nv * lanes) + 2 * nv * lanes * 2 * rt * p.result[2]) * v.itemsize
-            if size > block and rt > 1:
+            if size > t["block"] and rt > 1:
                 break
             items = ceil(rows / rt) * p.groups
             passes = up(items, units) / items if items < 8 * units else 1
@@ -122,7 +124,7 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
             cost = (tiles / mr * ceil(vectors / nv) * p.c * 16 * _cycles(mr, nv, v) + weights) / rt * passes
             found.append((cost, -rt, mr, nv, size))
     _, rt, mr, nv, size = min(found)
-    if size > 2 * block:
+    if size > 2 * t["block"]:
         return None
     panels, items = ceil(vectors / nv), ceil(rows / -rt) * p.groups
     return dict(MR=mr, NV=nv, RT=-rt, OB=ceil(panels / min(panels, ceil(units / items))))
@@ -134,7 +136,7 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     vectors = ceil(p.o / lanes)
     rt = max(1, min(rows, t["tiles"] // across))
     found = []
-    for mr, nv in _register_tiles(v):
+    for mr, nv in _register_tiles(v, t["tile"]):
         for split in range(1, ceil(p.c / mr) + 1):
             cb = ceil(p.c / split)
             wide = up(up(cb, mr), lanes)
