@@ -12,6 +12,7 @@ from clnet.core.autodiff import gradients
 from clnet.core.op import OPS
 from clnet.core.tensor import tensor
 from clnet.engine.reference import NumpyEngine
+from clnet.kernels import tuning
 from clnet.kernels.variant import Choice
 from clnet.ops.conv import conv, conv_transpose
 from clnet.ops.pool import avg_pool, global_pool, max_pool
@@ -168,6 +169,23 @@ def test_tiles_that_go_on_beyond_rows(engine: Any, chosen_for: Callable[..., lis
     both(engine, conv(x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups))
     engine.plans.clear()
     assert any("FLAT" in stage.defines for choice in asked for stage in choice.stages)
+
+
+@pytest.mark.parametrize("tile", [(2, 4), (6, 2), (24, 1)], ids=str)
+def test_any_tile_of_transformed_patches_is_right(engine: Any, chosen_for: Callable[..., list[Choice]],
+                                                  tile: tuple[int, int]) -> None:
+    """Also one that is larger than the results, or than the registers."""
+    if not engine.compiles or not engine.device.is_cpu:
+        pytest.skip("tiles of CPUs")
+    asked = [chosen_for(OPS[name]) for name in ("conv", "conv_data_gradient", "conv_weight_gradient")]
+    engine.plans.clear()
+    with tuning.overriding(("winograd", ""), {"tile": tile}):
+        x, w = tensor(draw(2, 20, 9, 7)), tensor(draw(18, 20, 3, 3))
+        y = conv(x, w, None, padding=1)
+        both(engine, y, *gradients(y, [x, w], tensor(draw(*y.shape))))
+    engine.plans.clear()
+    for choices in asked:
+        assert any((s.defines.get("MR"), s.defines.get("NV")) == tile for c in choices for s in c.stages)
 
 
 def test_second_derivatives(engine: Any) -> None:
