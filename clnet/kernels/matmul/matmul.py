@@ -33,11 +33,12 @@ SPACE: dict[str, Sequence[Any]] = {
              (4, 2)),
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
-    "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 256, 768),
+    "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 16, 44, 96),
     "many": (256, 768), "scratch": (256 << 10, 512 << 10, 1280 << 10), "parts": (0, 1, 2, 4, 8, 16)}
 LINE = 64  # [bytes]
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
+PAGE = 4096  # [bytes]
 TURN_I, TURN_K = 256, 16  # of a work-item of TURN that transposes
 # Sizes that may be arguments; of those along columns the kernel has to know.
 FREE_PANEL = FREE | {"PITCH", "COPIES", "IC", "KP"}
@@ -176,7 +177,7 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
     pitch = 0 if widened[swap] else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
     if pitch:
         row_i, row_k = pitch, 1
-    strided = _strided(t, rows, mr, cols, row_k, k, size)
+    strided = _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size)
     cut, depth = _blocks(t, strided, row_k, k, width, size)
     rows_most = row_tiles
     if swap or cut:  # the macro tile stays in private memory: half of the scratch at most
@@ -230,12 +231,23 @@ def _blocks(t: Costs, strided: bool, row_k: int, k: int, width: int, size: int) 
     return cut, block if cut else max(k, 1)
 
 
-def _strided(t: Costs, rows: int, mr: int, cols: int, row_k: int, k: int, size: int) -> bool:
+def _strided(t: Costs, rows: int, row_i: int, mr: int, cols: int, row_k: int, k: int, lanes: int, size: int) -> bool:
     """Whether rows that do not lie along k are copied: many of them for many columns, or those whose lines are lost.
     Others are read where they lie.
     """
-    many = k > t["strided"] and min(rows, cols) >= t["many"]
-    return row_k != 1 and (many or _lost(rows, mr, row_k, k, size))
+    if row_i == 1:
+        many = rows >= t["many"] and cols >= t["turn"] * lanes and _astray(t, row_k * size)
+    else:
+        many = min(rows, cols) >= t["scattered"]
+    return row_k != 1 and (k > t["strided"] and many or _lost(rows, mr, row_k, k, size))
+
+
+def _astray(t: Costs, stride: int) -> bool:
+    """Whether what a tile reads of a block, a line for each k, is gone when the next panel comes: more lines than their
+    sets of the L1 hold, or more pages than its TLB.
+    """
+    depth, sets = t["strided"], min(SETS // LINE, SETS // gcd(stride, SETS))
+    return depth > WAYS * sets or depth * stride > t["pages"] * PAGE
 
 
 def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
@@ -250,7 +262,8 @@ def _one_set(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
 
 def _pitch(t: Costs, rows: int, mr: int, cols: int, k: int, row_i: int, row_k: int, lanes: int, size: int) -> int:
     """Elements of a line of the rows' copy, made once where many columns will read it; 0: no such copy."""
-    if row_i != 1 or not _strided(t, rows, mr, cols, row_k, k, size) or not 0 < t["turn"] <= cols:
+    few = not 0 < t["turn"] * lanes <= cols
+    if row_i != 1 or few or not _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size):
         return 0
     pitch = up(k, lanes)
     return pitch + lanes * (pitch * size % SETS == 0)
@@ -269,7 +282,7 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
     """Cycles on one core, those of products for the busiest core; then packing."""
     pitch = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
     # Copied once at least; by a work-item with a single panel only where all share the copy.
-    strided = not pitch and _strided(t, rows, mr, cols, row_k, k, size)
+    strided = not pitch and _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size)
     copied = pitch or strided and cols > nv * lanes
     if pitch:
         row_i, row_k = pitch, 1
@@ -294,7 +307,8 @@ def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: in
 
     width, apart = lanes * size, t["broadcast"] * (1 if row_k == 1 else 1.25)
     far = 2 * width / LINE if k * nv * width > SETS * WAYS else 0
-    again = row_k != 1 and _one_set(rows, mr, row_k, k, size) and not _strided(t, rows, mr, cols, row_k, k, size)
+    again = (row_k != 1 and _one_set(rows, mr, row_k, k, size)
+             and not _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size))
     lines = 2 * ((mr - 1) * size / LINE + 1) if again else 0
     products = sum((max(r * v / 2, (r + v) / 2 + lines, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(ceil(cols / lanes), nv))
