@@ -178,7 +178,7 @@ INLINE void pack_rows(T* restrict to, __global const ROW_STORED* restrict from, 
     for (size_t i = 0; i < rows; i += MR)
         pack_lines(to + i / MR * ROW_PANEL, from + i * ROW_I, A_I, depth, min((size_t)MR, rows - i), ROW_K, ROW_I);
 #else
-    // Tiles whose vectors can be read whole come first, by addresses that are added to: dividing took as long as the copy.
+    // Tiles whose vectors can be read whole come first, by addresses that are added to: to divide for them was over half of the instructions.
     const size_t reach = (MR + VW - 1) / VW * VW, tiles = (rows + MR - 1) / MR;
     const size_t whole = ROW_I == 1 && readable >= reach ? min((readable - reach) / MR + 1, tiles) : 0;
     for (size_t k = 0; k < depth; k++) {

@@ -66,7 +66,9 @@ def panel(p: Product, device: Device) -> Offer | Refusal:
 
 def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
     """The plan of a class of sizes. What varies alone is rows, in as many pieces as leave no core without one."""
-    given = dict(table) | ({"swap": int(not varies(p.m))} if varies(p.m, p.n) else {})
+    endless = not bounded(p.k)  # as many blocks as it takes: the macro tile is kept between them, even if one would do
+    given = dict(table) | ({"panel": 0} if endless else {})
+    given |= {"swap": int(not varies(p.m))} if varies(p.m, p.n) else {}
     plan = _planned(lanes, device.compute_units, *p.typical, p.size, tuple(sorted(given.items())), p.widened)
     own = dict(plan["defines"])
     swap = own["SWAP"]
@@ -75,9 +77,7 @@ def _free(p: Product, device: Device, lanes: int, table: Table) -> Plan:
     each, near = ceil(p.k / parts), ceil(p.typical.k / parts)
     if parts > 1:
         own["KP"] = each
-    if not bounded(p.k) and own["KC"] >= near:
-        own["KC"] = dict(table)["depth"]
-    own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or own["KC"] < near)}
+    own |= {"FREE_ROWS": int(varies(rows)), "WHOLE_TILE": int(swap or endless or own["KC"] < near)}
     if varies(cols):
         own |= {"FREE_COLS": 1, "COLS_PACKED": 1}
     if varies(rows):
@@ -247,7 +247,7 @@ def _astray(t: Costs, stride: int) -> bool:
     sets of the L1 hold, or more pages than its TLB.
     """
     depth, sets = t["strided"], min(SETS // LINE, SETS // gcd(stride, SETS))
-    return depth > WAYS * sets or depth * stride > t["pages"] * PAGE
+    return stride != 0 and (depth > WAYS * sets or depth * abs(stride) > t["pages"] * PAGE)
 
 
 def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:

@@ -373,3 +373,15 @@ def test_one_class_of_sizes_can_have_its_own_tiles(tensor_cores):
         texts = {form: explain(operands(form, 64, 64, 64)[0] @ operands(form, 64, 64, 64)[1]).sources[0]
                  for form in ("TN", "NN")}
     assert "#define BM 32\n#define BN 32\n#define BK 8\n" in texts["TN"] and "#define BK 8\n" not in texts["NN"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_that_vary_grow_beyond_what_they_were_planned_for(engine, form):
+    """More blocks of k than the sums had that the plan is made of; the second block replaced the first."""
+    step = clnet.Recorded(lambda x, w: (x.mT if form[0] == "T" else x) @ (w.mT if form[1] == "T" else w), "product")
+    for k in (300, 400, 513, 1200):
+        x, w, _ = operands("NN", 260, 300, k)
+        given = [clnet.tensor(np.ascontiguousarray(a.T if turned == "T" else a))
+                 for a, turned in zip((x.numpy(), w.numpy()), form, strict=True)]
+        reference = x.numpy().astype(np.float64) @ w.numpy().astype(np.float64)
+        assert error(step(*given), reference) < tolerance("fp32", k), k
