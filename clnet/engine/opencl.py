@@ -70,8 +70,11 @@ class OpenCLEngine:
     compiles = True
 
     def __init__(self, device: Device) -> None:
+        import pyopencl as cl
+
         check_not_forked()
         self.device = device
+        self._enqueue, self._translated = cl.enqueue_nd_range_kernel, translated(device.key)  # of each launch
         self.programs = ProgramCache(device)
         self.programs.expect()
         self.queue = Queue(device)
@@ -269,16 +272,14 @@ class OpenCLEngine:
 
     def launch(self, bound: BoundPlan, buffer: Any) -> None:
         """Enqueues the launches."""
-        import pyopencl as cl
-
-        queue, enqueue = self.queue, cl.enqueue_nd_range_kernel
+        queue, enqueue, coming = self.queue, self._enqueue, bound.coming
         commands, told = queue.commands, queue.told
-        with translated(self.device.key):
+        with self._translated:
             for k, (kernel, grid, group) in enumerate(zip(bound.kernels, bound.grids, bound.groups, strict=True)):
                 if kernel is None:
                     self._on_host(bound.plan.launches[k], buffer)
                 else:
-                    if k in bound.coming:
+                    if k in coming:
                         bound.arrive(k)
                     event = enqueue(commands, kernel, grid, group)
                 if told is not None:

@@ -158,18 +158,24 @@ class Replay:
 
     def __init__(self, recording: Recording, specs: tuple[Spec, ...], engine: OpenCLEngine, arena: Arena) -> None:
         self.engine, self.arena, self.user, self.trace = engine, arena, arena.user, recording.trace
-        self.plan, self.specs = recording.plan(specs), specs
+        self._leaf_blocks, self._outputs = list[Any](), dict[int, Any]()  # by number
+        self._follow(recording.plan(specs), specs)
         self.leaves, self.watched = list(recording.leaves), recording.watched
         self.bound = BoundPlan(self.plan, engine)
         self.blocks: list[Any] = [None] * len(specs)  # for inputs from the host, made when the first comes
         self.feed = Feed(engine, specs) if engine.device.is_gpu else None
-        # Fresh blocks replace these at every call, so that earlier results stay valid.
-        self._outputs = {k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()}
+        self._outputs.update({k: engine.pool.alloc(size, "step output") for k, size in self.plan.blocks.items()})
         self._kept = dict(self._outputs)  # those that nobody but `values` reads
         self.uses = self._uses()
         self._state: list[tuple[Variable, Any]] = []  # what is watched, and where its value is
         with tracing:
             self._bind()
+
+    def _follow(self, plan: Plan, specs: tuple[Spec, ...]) -> None:
+        """From now on it runs this plan, whose inputs are of these specs."""
+        self.plan, self.specs = plan, specs  # and of each result where its block is and its spec, for every call
+        self._results = [(self._outputs if place.kind == "out" else self._leaf_blocks, place.number, spec)
+                         for place, spec in zip(plan.outputs, plan.specs[: len(self.trace.outputs)], strict=False)]
 
     @property
     def turns(self) -> contextlib.AbstractContextManager[Any]:
@@ -189,7 +195,7 @@ class Replay:
         settle([v for _, v in self.watched])
         for k, v in self.watched:
             self.leaves[k] = v.tensor
-        self._leaf_blocks = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
+        self._leaf_blocks[:] = [*self.blocks, *(self.engine.upload(leaf) for leaf in self.leaves[n:])]
         for v in t.variables:
             v.tensor.value = None  # from now on the device's copy is the only true one
         self._state = [(v, v.tensor.storage) for _, v in self.watched]
@@ -214,20 +220,19 @@ class Replay:
     def __call__(self, *inputs: Any) -> Any:
         self._ready(inputs)
         self._kept = {}
-        engine, plan = self.engine, self.plan
-        for k, size in plan.blocks.items():
+        engine = self.engine
+        for k, size in self.plan.blocks.items():
             self._give(k, engine.pool.alloc(size, "step output"))
         self._launch()
-        results = [Tensor(None, (), {}, spec, None, DeviceArray(engine, self._result(k), spec))
-                   for k, spec in enumerate(plan.specs[: len(self.trace.outputs)])]
+        results = [Tensor(None, (), {}, spec, None, DeviceArray(engine, blocks[k], spec))
+                   for blocks, k, spec in self._results]
         return results[0] if self.trace.single else tuple(results)
 
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """The results on the host. Their blocks stay with the replay, so that nothing is allocated."""
         self._ready(inputs)
         self._run()
-        return tuple([self.engine.download(self._result(k), spec)
-                      for k, spec in enumerate(self.plan.specs[: len(self.trace.outputs)])])
+        return tuple([self.engine.download(blocks[k], spec) for blocks, k, spec in self._results])
 
     def _run(self) -> None:
         for k, size in self.plan.blocks.items():
@@ -238,9 +243,7 @@ class Replay:
         self._launch()
 
     def again(self) -> None:
-        """Once more over the inputs that came last; nothing is read, and variables move on. Raises DataError where none
-        came since it was bound.
-        """
+        """Once more over the inputs that came last; variables move on. DataError where none came since it was bound."""
         self._ready(())
         if not self.fed:
             raise DataError("step: expected inputs that came before; got none since variables were given other values; "
@@ -300,11 +303,6 @@ class Replay:
             for kernel, arg in self.uses.get(("out", k), ()):
                 kernel.set_arg(arg, block.buffer)
 
-    def _result(self, k: int) -> Any:
-        """The block that holds output k."""
-        address = self.plan.outputs[k]
-        return self._outputs[address.number] if address.kind == "out" else self._leaf_blocks[address.number]
-
     def _launch(self) -> None:
         self.engine.launch(self.bound, self._buffer)
         if self.plan.copies:
@@ -316,10 +314,11 @@ class Replay:
 
     def _feed_all(self, inputs: Sequence[Any]) -> None:
         """Host arrays are uploaded into the step's buffers; tensors on this device are read where they are."""
-        from_host, engine = {}, self.engine
+        from_host, engine, fed = {}, self.engine, self._fed
         for k, x in enumerate(inputs):
             if type(x) is Tensor and (there := x.storage) is not None and there.engine is engine:  # most are
-                self._point(k, there.block)
+                if fed[k] is not there.block:
+                    self._point(k, there.block)
             elif isinstance(x, (Tensor, Variable)):
                 self._point(k, engine.block(as_tensor(x)))
             else:
@@ -354,7 +353,7 @@ class Replay:
     def turn(self, plan: Plan, specs: tuple[Spec, ...]) -> None:
         """From now on inputs are of these specs."""
         moved, larger = self.bound.turn(plan), plan.arena > self.plan.arena
-        self.plan, self.specs = plan, specs
+        self._follow(plan, specs)
         if moved or larger:
             self._set()
         self.blocks = [b if b is not None and b.nbytes >= s.nbytes else None
