@@ -55,25 +55,30 @@ class BoundPlan:
         if engine.programs.prepare(kernels, engine.options, tell):
             tell = None  # it has told already
         done: dict[str, Any] = {}  # programs by their texts, which are long: layers repeat
-        for launch in plan.launches:
-            if launch.host is not None:
-                self.kernels.append(None)
-                continue
-            if launch.text not in done:
-                if tell:
-                    tell(len(done), len(kernels))
-                done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
-            with translated(f"kernel {launch.name}"):
-                made = kernel_of(done[launch.text], launch.name)
-                for k, (kind, value) in enumerate(launch.args):
-                    if kind == "value":
-                        give(made, k, value)
-                    elif kind == "kept":
-                        self.kept.append(engine.zeros(value))
-                        made.set_arg(k, self.kept[-1].buffer)
-                    else:
-                        self.addresses.append((made, k, value))
-            self.kernels.append(made)
+        with engine.programs.helped(kernels, engine.options):
+            for launch in plan.launches:
+                if launch.host is not None:
+                    self.kernels.append(None)
+                    continue
+                if launch.text not in done:
+                    if tell:
+                        tell(len(done), len(kernels))
+                    done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
+                self.kernels.append(self._kernel(done[launch.text], launch, engine))
+
+    def _kernel(self, program: Any, launch: Launch, engine: OpenCLEngine) -> Any:
+        """A launch's, with the arguments that are no buffers, or buffers of its own."""
+        with translated(f"kernel {launch.name}"):
+            made = kernel_of(program, launch.name)
+            for k, (kind, value) in enumerate(launch.args):
+                if kind == "value":
+                    give(made, k, value)
+                elif kind == "kept":
+                    self.kept.append(engine.zeros(value))
+                    made.set_arg(k, self.kept[-1].buffer)
+                else:
+                    self.addresses.append((made, k, value))
+        return made
 
     def turn(self, plan: Plan) -> bool:
         """The same kernels with the arguments of another plan of one structure; whether addresses differ, so that

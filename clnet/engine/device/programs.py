@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -12,7 +13,7 @@ import time
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -83,6 +84,7 @@ class ProgramCache:
         self._programs: OrderedDict[str, Any] = OrderedDict()
         self._groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._fresh: set[str] = set()  # on disk since this process had them built, and not asked for yet
+        self._ahead: set[str] = set()  # made by `helped`, and not asked for yet
         self._busy: dict[str, threading.Lock] = {}
         self._lock, self._preparing = threading.Lock(), threading.RLock()
         self._key = functools.lru_cache(IN_MEMORY)(self._digest)
@@ -128,6 +130,31 @@ class ProgramCache:
                 self.store.trim()
             return found
 
+    @contextlib.contextmanager
+    def helped(self, wanted: Mapping[str, Sequence[str]], options: Sequence[str] = ()) -> Iterator[None]:
+        """Within the block a thread makes those of the programs that are not in memory, the last first, while this one
+        begins with the first: the driver loads them outside of Python. What fails is left to `get`, which says why.
+        `wanted` as for `prepare`.
+        """
+        lacking = [text for text in wanted if self.key(text, options) not in self._programs]
+        ended = threading.Event()
+
+        def make() -> None:
+            with contextlib.suppress(Exception):
+                while lacking and not ended.is_set():
+                    text = lacking.pop()
+                    self._had(text, options, wanted[text][0], asked=False)
+
+        helper = threading.Thread(target=make, name="clnet programs", daemon=True)
+        if several := len(lacking) > 1 and self.device.known.gathers:
+            helper.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if several:
+                helper.join()
+
     def expect(self) -> None:
         """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile, and has its
         compiler loaded.
@@ -150,14 +177,13 @@ class ProgramCache:
 
     def get(self, source: str, options: Sequence[str] = (), *, name: str = "program") -> Any:
         """The built cl.Program; `name` is that of its kernel. KernelBuildError."""
+        return self._recent(self.key(source, options)) or self._had(source, options, name)
+
+    def _had(self, source: str, options: Sequence[str], name: str, asked: bool = True) -> Any:
+        """The program, made by one thread alone; `asked`: whether somebody wants it already."""
         key = self.key(source, options)
-        program = self._recent(key)
-        if program is not None:
-            return program
-        with self._lock:
-            busy = self._busy.setdefault(key, threading.Lock())
-        with busy:
-            program = self._recent(key)
+        with self._alone(key):
+            program = self._recent(key, asked)
             if program is not None:
                 return program
             check_not_forked()
@@ -169,16 +195,27 @@ class ProgramCache:
             with self._lock:
                 self._programs[key] = program
                 self._busy.pop(key, None)
+                if not asked:
+                    self._ahead.add(key)
                 while len(self._programs) > IN_MEMORY:
                     self._programs.popitem(last=False)
             return program
 
-    def _recent(self, key: str) -> Any:
+    @contextlib.contextmanager
+    def _alone(self, key: str) -> Iterator[None]:
+        """One thread at a time makes what has the key; those behind it find it made."""
+        with self._lock:
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:
+            yield
+
+    def _recent(self, key: str, asked: bool = True) -> Any:
         with self._lock:
             program = self._programs.get(key)
-            if program is not None:
+            if program is not None and asked:
                 self._programs.move_to_end(key)
-                self._counters.memory_hits += 1
+                self._counters.memory_hits += key not in self._ahead
+                self._ahead.discard(key)
             return program
 
     def counters(self) -> Counters:
@@ -206,6 +243,7 @@ class ProgramCache:
         with self._lock:
             self._programs.clear()
             self._fresh.clear()
+            self._ahead.clear()
         if disk:
             self.store.clear()
             self._unkept = self._counters.builds + self._counters.disk_hits
@@ -255,11 +293,14 @@ class ProgramCache:
         if data is None or not data.startswith(MARK):
             return self._loaded(data, options)
         group = referred(data, kernel)
-        program = self._groups.get(group) if group else None
-        if program is None and group:
-            program = self._loaded(self.store.read(group), options)
-            if program is not None:
-                self._groups[group] = program
+        if not group:
+            return None
+        with self._alone(group):
+            program = self._groups.get(group)
+            if program is None:
+                program = self._loaded(self.store.read(group), options)
+                if program is not None:
+                    self._groups[group] = program
         return program
 
     def _loaded(self, data: bytes | None, options: Sequence[str]) -> Any:

@@ -11,13 +11,20 @@ held to its NumPy reference by `clnet.check(op, ...)` and `clnet status --only N
 `clnet.explain`. A definition of a name that was defined before replaces it: plans of the old one are let go.
 """
 
-from ...names import guide as _guide
-from ...names import tell as _tell
-from . import prototype
-from .gradient import custom_gradient
-from .kernels import kernel
-from .own import defined, remove
-from .rows import elementwise, reduction
+from typing import TYPE_CHECKING
 
-_tell(__name__)
-_guide(__name__)
+from ...names import offer as _offer
+
+if TYPE_CHECKING:  # for editors and mypy; at run time the table below
+    from . import prototype
+    from .gradient import custom_gradient
+    from .kernels import kernel
+    from .own import defined, remove
+    from .rows import elementwise, reduction
+
+__all__ = _offer(__name__, {
+    "gradient": "custom_gradient",
+    "kernels": "kernel",
+    "own": "defined remove",
+    "rows": "elementwise reduction",
+}, "prototype")

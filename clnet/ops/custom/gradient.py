@@ -9,6 +9,7 @@ from ...core.formula import composite
 from ...core.op import Case, Cotangents
 from ...core.tensor import Tensor, TensorLike, as_tensor
 from ...errors import ConfigError
+from ...names import told
 from ..pointwise import square
 
 FAMILY = "custom"
@@ -35,6 +36,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, function: Callable[..., Tensor],
     return backward(x, g)
 
 
+@told
 def custom_gradient(x: TensorLike, function: Callable[..., Tensor], backward: Callable[..., Tensor]) -> Tensor:
     """y = function(x); backwards dx = backward(x, g), g the cotangent of y. Both are written in ops.
 

@@ -15,12 +15,13 @@ from ...core.spec import NARROW, Spec, dtype_name
 from ...core.tensor import Tensor
 from ...engine.compile.c_types import STORAGE
 from ...errors import ConfigError, DTypeError, ShapeError
-from ...names import ending
+from ...names import ending, told
 from .own import FAMILY, Gradient, accepted, differentiated, named, referred, renew, retire
 from .prototype import Parameter, fits, read
 from .whole import PART, Sizes, WholeKernel
 
 
+@told
 def kernel(
     name: str, source: str | Path | Origin, outputs: Sizes | Mapping[str, Any] | None = None, *, entry: str = "",
     global_size: Sizes, local_size: Sizes | None = None, parameters: Mapping[str, Any] | None = None,

@@ -18,7 +18,7 @@ from ...core.op import OPS, Cotangents, Op, Vjp
 from ...core.operators import Operators
 from ...core.tensor import Tensor, as_tensor
 from ...errors import ClnetError, ConfigError, ShapeError, UseError
-from ...names import ending
+from ...names import ending, told
 from .expression import Formula
 
 FAMILY = "custom"
@@ -78,6 +78,7 @@ def renew(op: Op) -> None:
     op.key = f"{op.name}#{next(_serial)}"
 
 
+@told
 def remove(name: str) -> None:
     """Forgets an op of one's own. Raises ConfigError where there is none of the name."""
     known = defined()
@@ -87,6 +88,7 @@ def remove(name: str) -> None:
     retire(name)
 
 
+@told
 def defined() -> dict[str, Op]:
     """The ops of one's own that there are, by name."""
     return {name: op for name, op in sorted(OPS.items())

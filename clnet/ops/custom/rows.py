@@ -18,6 +18,7 @@ from ...core.size import real
 from ...core.spec import ACCEPTS, Spec, accept, broadcast_shapes, promote
 from ...core.tensor import Tensor, TensorLike, as_tensor
 from ...errors import ConfigError
+from ...names import told
 from ..view import reshape
 from .expression import Formula
 from .own import FAMILY, Gradient, bound, differentiated, named, referred, renew, retire, signature, words
@@ -45,6 +46,7 @@ class Elementwise(Pointwise):
         return signature(self.inputs, self.parameters)
 
 
+@told
 def elementwise(
     name: str, expression: str | Origin, inputs: str | Sequence[str] = ("x",), *, parameters: Numbers | None = None,
     gradient: Gradient = None, reference: Callable[..., Any] | None = None, accepts: str = "float",
@@ -162,6 +164,7 @@ class Folded(Composite):
         return signature(self.inputs, {"axes": None, "keepdims": False, **self.parameters})
 
 
+@told
 def reduction(
     name: str, combine: str, identity: float | str, map: str = "x", inputs: str | Sequence[str] = ("x",), *,
     finish: str = "", parameters: Numbers | None = None, gradient: Gradient = None,

@@ -50,6 +50,29 @@ def test_the_second_time_comes_from_memory(device: Device, tmp_path: Path) -> No
     assert cache.counters().builds == 0
 
 
+@pytest.mark.parametrize("device", FOUND)
+def test_a_thread_that_helps_makes_each_program_once(device: Device, tmp_path: Path) -> None:
+    cache = ProgramCache(device, tmp_path / "programs")
+    wanted = {SOURCE.replace("STEP", f"{k}.0f"): ["add"] for k in range(6)}
+    with cache.helped(wanted):
+        found = [cache.get(text, name="add") for text in wanted]
+    assert "clnet programs" not in [t.name for t in threading.enumerate()], "it ends with the block"
+    assert len(set(map(id, found))) == 6
+    assert (cache.counters().builds, cache.counters().memory_hits) == (6, 0), "asked for once, each"
+    assert [cache.get(text) for text in wanted] == found and cache.counters().memory_hits == 6
+
+
+@pytest.mark.parametrize("device", FOUND)
+def test_what_a_thread_that_helps_cannot_make_is_told_to_whoever_asks(device: Device, tmp_path: Path) -> None:
+    cache = ProgramCache(device, tmp_path / "programs")
+    wrong = SOURCE.replace("STEP", "no_such_thing")
+    with pytest.raises(KernelBuildError, match="no_such_thing"), cache.helped(
+            {SOURCE: ["add"], wrong: ["add"]}, OPTIONS):
+        cache.get(SOURCE, OPTIONS, name="add")
+        cache.get(wrong, OPTIONS, name="add")
+    assert works(cache)
+
+
 @pytest.mark.parametrize("device", STORING)
 def test_another_cache_comes_from_disk_and_computes(device: Device, tmp_path: Path) -> None:
     assert works(ProgramCache(device, tmp_path / "programs"))
