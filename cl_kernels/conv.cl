@@ -26,8 +26,8 @@
 //           transpose in registers, store to a private tile [NR][rows * RX]      lanes past the tile are overwritten later
 //       the tile goes through the epilogue in whole vectors
 //   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits. Where FLAT, tiles are TW
-//   pixels that follow one another beyond the ends of rows, and the last one of the block is moved back.
-//   Assumes TH == 1 or (TW == RX and OUT == 1), FLAT only with TH == 1 and OUT == 1.
+//   pixels of a phase that follow one another beyond the ends of rows, and the last one of the block is moved back.
+//   Assumes TH == 1 or (TW == RX and OUT == 1), FLAT only with TH == 1, and OUT == 1 or OUT_X > 1, and TW pixels in a block.
 //
 // WEIGHTS, for CPUs. Grid (PARTS, blocks of channels, blocks of panels * GROUPS), local size 1. Lanes follow the channels of `grad`
 //   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
@@ -129,22 +129,35 @@ __constant int taps[] = {TAPS};
 #define MR (TH * TW)
 #define RB (JB * OUT_Y)         // result rows of a block
 #define PITCH_OUT (RB * RX + 2 * VW) // pitch of the private tile, with room for the lanes past the last pixel
-// Where pixel r of rows of `width` is: what varies between the pixels of a flat tile is one summand, which stays in a register.
+// Pixels of a row of a phase, and where pixel r of rows of `width` is, in the data and in the result: what varies between the
+// pixels of a flat tile is one summand, which stays in a register.
+#define ACROSS(px) ((px) < RX ? (RX - (px) + OUT_X - 1) / OUT_X : 0)
 #define PIXEL(r, width) ((r) * IN_X + (r) / (width) * (IN_Y * PITCH - (width) * IN_X))
+#define RESULT(r, width) ((r) * OUT_X + (r) / (width) * (OUT_Y * RX - (width) * OUT_X))
 #define OUT_BLOCKS ((PANELS + OB - 1) / OB)
+#ifndef UNROLLED
+#define UNROLLED 0              // a phase and a tap at a time are compiled: of one to four taps the loop takes longer than the products
+#endif
+#if UNROLLED
+#define EACH UNROLL
+#else
+#define EACH
+#endif
 
 __constant uint first[] = {FIRST};
 
-// tile[NR][...] = sums over channels and taps [t0, t1) for the MR pixels that start at x, or where FLAT at pixel `pixel` of x.
-INLINE void micro(const T* restrict x, const size_t pixel, __global const T* restrict w, const size_t t0, const size_t t1, T* restrict tile) {
+// tile[NR][...] = sums over channels and taps [t0, t1) for the MR pixels that start at x, or where FLAT at pixel `pixel` of the
+// rows of `width` that start there.
+INLINE void micro(const T* restrict x, const size_t pixel, const size_t width, __global const T* restrict w, const size_t t0,
+                  const size_t t1, T* restrict tile) {
     size_t at[MR];                                      // constants, or a register each
-    UNROLL for (int r = 0; r < MR; r++) at[r] = FLAT ? PIXEL(pixel + r, RX) : PIXEL(r, TW);
+    UNROLL for (int r = 0; r < MR; r++) at[r] = FLAT ? PIXEL(pixel + r, width) : PIXEL(r, TW);
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++) sum[r][v] = VSPLAT(0);
     w += t0 * NR;
     for (size_t c = 0; c < C; c++, x += PLANE, w += (T_ALL - t1 + t0) * NR)
-        for (size_t t = t0; t < t1; t++, w += NR) {
+        EACH for (size_t t = t0; t < t1; t++, w += NR) {
             const T* restrict a = x + taps[t];
             VT b[NV];
             UNROLL for (int v = 0; v < NV; v++) b[v] = VLOAD(w + v * VW);
@@ -163,12 +176,15 @@ INLINE void micro(const T* restrict x, const size_t pixel, __global const T* res
             UNROLL for (int l = 0; l < VW; l++) t[l] = VLOAD_P(sums + min(r + l, MR - 1) * NR + v * VW);
             transpose(t);
 #if OUT_X == 1
-            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], tile + (v * VW + l) * PITCH_OUT + r);
+            UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], tile + (v * VW + l) * PITCH_OUT + pixel + r);
 #else
             T lanes[VW * VW] __attribute__((aligned(64)));
             UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], lanes + l * VW);
+            size_t to[VW];
+            for (int i = 0; i < VW && FLAT; i++) to[i] = RESULT(pixel + r + i, width);
             for (int l = 0; l < VW; l++)
-                for (int i = 0; i < VW && r + i < MR; i++) tile[(v * VW + l) * PITCH_OUT + (r + i) * OUT_X] = lanes[l * VW + i];
+                for (int i = 0; i < VW && r + i < MR; i++)
+                    tile[(v * VW + l) * PITCH_OUT + (FLAT ? to[i] : (r + i) * OUT_X)] = lanes[l * VW + i];
 #endif
         }
 }
@@ -184,19 +200,22 @@ __kernel SERIAL void conv(PARAMS) {
     for (size_t panel = panel0; panel < min(panel0 + (OB), (size_t)PANELS); panel++) {
         __global const T* w = (__global const T*)packed + (group * PANELS + panel) * C * T_ALL * NR;
 #if FLAT
-        for (size_t i = 0; i < count; i += MR) {        // pixels beyond the result are computed, not stored
-            const size_t at = min(i, (size_t)(RB * RX - MR));
-            micro(xs, at, w, 0, T_ALL, tile + at);
-        }
+        EACH for (size_t py = 0; py < OUT_Y; py++)
+            EACH for (size_t px = 0; px < OUT_X && j0 * OUT_Y + py < RY; px++) {
+                const size_t phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px, t0 = first[phase], t1 = first[phase + 1];
+                const size_t pixels = min((size_t)JB, (RY - py + OUT_Y - 1) / OUT_Y - j0) * ACROSS(px);
+                for (size_t i = 0; i < pixels; i += MR)  // those beyond the result are computed, not stored
+                    micro(xs, min(i, (size_t)(JB * ACROSS(px) - MR)), ACROSS(px), w, t0, t1, tile + py * RX + px);
+            }
 #else
         for (size_t j = 0; j < JB; j += TH)             // rows in order: what spills over the end of one is overwritten by the next
-            for (size_t py = 0; py < OUT_Y && (j0 + j) * OUT_Y + py < RY; py++)
-                for (size_t px = 0; px < OUT_X; px++) {
+            EACH for (size_t py = 0; py < OUT_Y; py++)
+                EACH for (size_t px = 0; px < OUT_X && (j0 + j) * OUT_Y + py < RY; px++) {
                     const size_t phase = (rz % OUT_Z * OUT_Y + py) * OUT_X + px, t0 = first[phase], t1 = first[phase + 1];
-                    const size_t across = px < RX ? (RX - px + OUT_X - 1) / OUT_X : 0;
+                    const size_t across = ACROSS(px);
                     for (size_t i = 0; i < across; i += TW) {
                         const size_t at = across > TW ? min(i, across - TW) : 0;
-                        micro(xs + j * (IN_Y * PITCH) + at * IN_X, 0, w, t0, t1, tile + (j * OUT_Y + py) * RX + at * OUT_X + px);
+                        micro(xs + j * (IN_Y * PITCH) + at * IN_X, 0, 0, w, t0, t1, tile + (j * OUT_Y + py) * RX + at * OUT_X + px);
                     }
                 }
 #endif

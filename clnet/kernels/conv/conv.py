@@ -43,6 +43,8 @@ FORWARD = Costs(4, 0.25, 0.25)
 # With 16 registers a broadcast is an instruction, and tiles are small for weights that come from beyond L1.
 FAR = Costs(9, 1, 1.5)
 WEIGHTS = {32: Costs(4, 0, 0.5), 16: Costs(10, 0.15, 0.3)}  # by registers
+UNROLLED = 4, 16  # phases, and their taps, up to which code is written out for each
+SPARE = 3  # registers that are then to be free, but of flat tiles
 PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
 CHUNK = 256  # values of a channel of the weight that a work-item packs
@@ -129,7 +131,17 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     j = up(ceil(down / ceil(down / j)), th)
     items = outer * ceil(down / j)
     split = min(panels, ceil(wanted / items)) if items < wanted else 1
-    return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split)) | ({"FLAT": 1} if flat else {})
+    told = {"FLAT": flat, "UNROLLED": _unrolled(p, v, th * tw * nv + nv + 1, flat)}
+    return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split)) | {name: 1 for name, so in told.items() if so}
+
+
+def _unrolled(p: Convolution, v: Vector, registers: int, flat: bool) -> bool:
+    """Whether phases and taps are written out. The compiler then loads what the next tap reads before it is due, for
+    which there are to be registers: 13 of 16 and 17 of 32 gained, all of 16 and 31 of 32 lost a seventh to a quarter.
+    """
+    phases, taps = prod(p.out), sum(p.taps)
+    few = p.out[0] == 1 and 1 < phases <= UNROLLED[0] and taps <= UNROLLED[1]
+    return few and (taps == 1 or flat or registers + SPARE <= v.registers)
 
 
 def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, bool]:
@@ -137,7 +149,7 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, b
     register for each pixel's place; with 32 vectors larger ones in rows are as fast or faster.
     """
     across, down = max(1, p.result[2] // p.out[2]), p.down
-    flat = p.out == (1, 1, 1)
+    whole, flat = p.out == (1, 1, 1), p.out == (1, 1, 1) or p.out[2] > 1
     panel = p.c * max(p.taps) * v.lanes * v.itemsize  # [bytes] of weights that a tile reads a vector
     costs = FAR if v.registers == 16 and panel > (l1 or L1) // 4 else FORWARD
     found = []
@@ -145,7 +157,7 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, b
         most = min((v.registers - 1 - nv) // nv, 2 * v.lanes)
         panels = ceil(ceil(p.o / v.lanes) / nv)
         for tw in range(1, min(most, across) + 1):
-            th = max(1, min(most // tw, down)) if flat and tw == across else 1
+            th = max(1, min(most // tw, down)) if whole and tw == across else 1
             tiles = panels * ceil(across / tw) * ceil(down / th)
             found.append((tiles * costs.step(th * tw, nv), False, -th * tw, nv, th, tw))
             if flat and v.registers == 16 and tw in PLACES:

@@ -171,6 +171,33 @@ def test_tiles_that_go_on_beyond_rows(engine: Any, chosen_for: Callable[..., lis
     assert any("FLAT" in stage.defines for choice in asked for stage in choice.stages)
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize(("xs", "ws", "stride", "padding", "dilation", "groups", "told"), [
+    ((2, 24, 27, 28), (16, 24, 3, 3), 2, 1, 1, 1, {8: "FLAT UNROLLED", 16: ""}),          # 31 of 32 registers
+    ((3, 20, 15, 14), (33, 20, 3, 3), 2, 1, 1, 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),  # seven pixels, and eight
+    ((1, 18, 30, 29), (7, 18, 1, 1), 2, 0, 1, 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),   # phases without a tap
+    ((2, 24, 40, 31), (10, 12, 5, 5), 2, 2, 1, 2, {8: "FLAT", 16: ""}),
+    ((1, 16, 20, 33), (16, 16, 3, 3), 3, 1, 1, 1, {8: "FLAT", 16: ""}),
+    ((1, 16, 19, 15), (12, 16, 3, 4), (2, 1), 1, 1, 1, {8: "UNROLLED", 16: "UNROLLED"}),
+    ((1, 17, 13, 26), (12, 17, 3, 4), (1, 2), (1, 0), (2, 1), 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),
+    ((1, 16, 5, 9, 15), (24, 16, 2, 3, 3), 2, 1, 1, 1, {8: "FLAT", 16: ""}),
+], ids=str)
+def test_phases_of_a_data_gradient(engine: Any, chosen_for: Callable[..., list[Choice]], lanes: int, xs: Any, ws: Any,
+                                   stride: Any, padding: Any, dilation: Any, groups: int,
+                                   told: dict[int, str]) -> None:
+    """Written out or in loops, in rows or beyond their ends."""
+    if not engine.compiles or not engine.device.is_cpu:
+        pytest.skip("tiles of CPUs")
+    asked = chosen_for(OPS["conv_data_gradient"], vector_width=lanes)
+    engine.plans.clear()
+    x, w = tensor(draw(*xs)), tensor(draw(*ws))
+    y = conv(x, w, None, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    both(engine, *gradients(y, [x], tensor(draw(*y.shape))))
+    engine.plans.clear()
+    said = {name for choice in asked for stage in choice.stages for name in stage.defines}
+    assert said & {"FLAT", "UNROLLED"} == set(told[lanes].split())
+
+
 @pytest.mark.parametrize("tile", [(2, 4), (6, 2), (24, 1)], ids=str)
 def test_any_tile_of_transformed_patches_is_right(engine: Any, chosen_for: Callable[..., list[Choice]],
                                                   tile: tuple[int, int]) -> None:
