@@ -2,7 +2,8 @@
 
     clnet/kernels/defaults.json     for every device, with what each number means: {"ops": {section: {number: {value,
                                     about}}}}; a section is an op's name, or that and the kind of device ("matmul cpu"),
-                                    over which goes that of a CPU's instructions ("matmul cpu avx2"). A number with
+                                    over which go that of a CPU's instructions ("matmul cpu avx2") and of its maker
+                                    ("matmul cpu avx512 intel"). A number with
                                     "l2": share is at most so much of a core's second-level cache, if its size is known
     cl_kernels/tuning/<name>.json   shipped: by the device's name ("NVIDIA H200" -> nvidia-h200), or for CPUs by runtime
                                     and vector width ("intel-cpu-16"), since a CPU's name says little, before it that of
@@ -65,10 +66,10 @@ def meanings(section: str) -> dict[str, str]:
 
 
 @functools.cache
-def _of_machine(section: str, instructions: str, l2: int) -> Numbers:
-    """Those for processors with these instructions and so many bytes of second-level cache (0: unknown)."""
+def _of_machine(section: str, instructions: str, maker: str, l2: int) -> Numbers:
+    """Those for a maker's processors with these instructions and so many bytes of second-level cache (0: unknown)."""
     found: Numbers = {}
-    for name in (section, f"{section} {instructions}"):
+    for name in (section, f"{section} {instructions}", f"{section} {instructions} {maker}"):
         for number, row in _defaults().get(name, {}).items():
             most = int(l2 * row["l2"]) if "l2" in row else 0
             found[number] = min(row["value"], most) if most else frozen(row["value"])
@@ -85,7 +86,7 @@ def numbers(device: Device, section: str, shape: str = "") -> Numbers:
     """The numbers that hold for a section ("matmul cpu") on a device: defaults, overridden by what was measured."""
     if _read is not None:
         _read.append((section, shape))
-    return {**_of_machine(section, device.instructions, device.l2_cache),
+    return {**_of_machine(section, device.instructions, device.maker, device.l2_cache),
             **tuned(device, section.partition(" ")[0], shape)}
 
 
@@ -121,11 +122,8 @@ def _read_once(tables: Tables, device: Any, place: Callable[[Any], Any]) -> tupl
 
 
 def shipped(device: Device) -> Any:
-    """The table of this maker's processors, where one ships:
-    caches and ports differ between makers, with as many lanes.
-    """
-    maker = device.name.lower().replace("(", " ").split()[:1]
-    own = FOLDER.joinpath("-".join([slug(device), *maker]) + ".json")
+    """The table of this maker's processors, where one ships."""
+    own = FOLDER.joinpath(f"{slug(device)}-{device.maker}.json")
     return own if device.is_cpu and own.is_file() else FOLDER.joinpath(f"{slug(device)}.json")
 
 

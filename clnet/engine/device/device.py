@@ -96,6 +96,11 @@ class Device(Shown):
         return {8: "avx2", 16: "avx512"}.get(self.vector_width, "") if self.is_cpu else ""
 
     @property
+    def maker(self) -> str:
+        """Of a CPU the first word of its name, small: caches and ports differ between makers, with as many lanes."""
+        return (self.name.lower().replace("(", " ").split() or [""])[0] if self.is_cpu else ""
+
+    @property
     def loads_vectors_by_cast(self) -> bool:
         """Whether vectors are to be read through a pointer to vectors, because vloadN becomes N loads."""
         return self.known.cast_loads

@@ -47,7 +47,7 @@ CROWD = 16     # cores up to which was measured what each adds
 FEW = 10       # products of a register tile: fewer wait for one another, and serve only all rows or all columns
 TRIED, NEAR = 4, 1.03  # register tiles whose division is tried, of times the least cost at most
 SLACK = 0.05   # of the time more, for each halving of the work-items that uneven cores want
-PAIRED = 2     # cores up to which it was measured what neighbours in a row cost each other
+PAIRED = 2     # cores up to which was measured what neighbours in a row cost each other, and `paired`
 SUMMED = 2048  # elements of partial sums that are worth a work-item of their own
 
 
@@ -156,6 +156,7 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     where they lie. `slack`: more work-items than cores, which are uneven.
     """
     t = dict(table)
+    t["broadcast"] += t["paired"] * (cores <= PAIRED)
     operands = (m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)
     costs = sorted(
         (_cost(t, *operands[swap], k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"],
