@@ -149,7 +149,8 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, b
     register for each pixel's place; with 32 vectors larger ones in rows are as fast or faster.
     """
     across, down = max(1, p.result[2] // p.out[2]), p.down
-    whole, flat = p.out == (1, 1, 1), p.out == (1, 1, 1) or p.out[2] > 1
+    whole = p.out == (1, 1, 1)
+    flat = whole or p.out[2] > 1
     panel = p.c * max(p.taps) * v.lanes * v.itemsize  # [bytes] of weights that a tile reads a vector
     costs = FAR if v.registers == 16 and panel > (l1 or L1) // 4 else FORWARD
     found = []
