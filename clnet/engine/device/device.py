@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -19,6 +20,7 @@ HOST_LINE = 64
 # [bytes] of local memory by NVIDIA's compute capability: the driver reports what older devices had.
 LOCAL = {80: 163 * 1024, 86: 99 * 1024, 87: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024}
 
+MAKERS = {"amd", "intel"}  # of processors whose kernels have numbers of their own
 TARGET = "CL_CONFIG_CPU_TARGET_ARCH"  # the processor that Intel's CPU runtime compiles for, where it is not its own
 TARGET_LANES = {"corei7": 4, "corei7-avx": 8, "core-avx2": 8}  # of float32
 
@@ -97,8 +99,11 @@ class Device(Shown):
 
     @property
     def maker(self) -> str:
-        """Of a CPU the first word of its name, small: caches and ports differ between makers, with as many lanes."""
-        return (self.name.lower().replace("(", " ").split() or [""])[0] if self.is_cpu else ""
+        """Of a CPU, in small letters ("11th Gen Intel(R) Core" -> intel), "" where its name says none: caches and ports
+        differ between makers, with as many lanes.
+        """
+        words = re.findall("[a-z]+", self.name.lower()) if self.is_cpu else []
+        return next((word for word in words if word in MAKERS), "")
 
     @property
     def loads_vectors_by_cast(self) -> bool:

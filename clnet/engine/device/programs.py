@@ -136,8 +136,11 @@ class ProgramCache:
         begins with the first: the driver loads them outside of Python. What fails is left to `get`, which says why.
         `wanted` as for `prepare`.
         """
-        lacking = [text for text in wanted if self.key(text, options) not in self._programs]
-        ended = threading.Event()
+        gathers, ended = self.device.known.gathers, threading.Event()
+        lacking = [text for text in wanted if gathers and self.key(text, options) not in self._programs]
+        if len(lacking) < 2:
+            yield
+            return
 
         def make() -> None:
             with contextlib.suppress(Exception):
@@ -146,14 +149,12 @@ class ProgramCache:
                     self._had(text, options, wanted[text][0], asked=False)
 
         helper = threading.Thread(target=make, name="clnet programs", daemon=True)
-        if several := len(lacking) > 1 and self.device.known.gathers:
-            helper.start()
+        helper.start()
         try:
             yield
         finally:
             ended.set()
-            if several:
-                helper.join()
+            helper.join()
 
     def expect(self) -> None:
         """Where nothing is on disk yet, much will be compiled: what takes part in that starts meanwhile, and has its

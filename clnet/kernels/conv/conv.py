@@ -137,7 +137,8 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
 
 def _unrolled(p: Convolution, v: Vector, registers: int, flat: bool) -> bool:
     """Whether phases and taps are written out. The compiler then loads what the next tap reads before it is due, for
-    which there are to be registers: 13 of 16 and 17 of 32 gained, all of 16 and 31 of 32 lost a seventh to a quarter.
+    which there are to be registers: 13 of 16 and 17 of 32 gained, all of 16 and 31 of 32 lost a seventh to a quarter
+    (Zen 4, with AVX2 and AVX-512; more phases and taps than UNROLLED were not measured).
     """
     phases, taps = prod(p.out), sum(p.taps)
     few = p.out[0] == 1 and 1 < phases <= UNROLLED[0] and taps <= UNROLLED[1]

@@ -188,7 +188,8 @@ def test_phases_of_a_data_gradient(engine: Any, chosen_for: Callable[..., list[C
     """Written out or in loops, in rows or beyond their ends."""
     if not engine.compiles or not engine.device.is_cpu:
         pytest.skip("tiles of CPUs")
-    asked = chosen_for(OPS["conv_data_gradient"], vector_width=lanes)
+    asked = chosen_for(OPS["conv_data_gradient"], vector_width=lanes, l1_cache=32 << 10, l2_cache=1 << 20,
+                       compute_units=2)
     engine.plans.clear()
     x, w = tensor(draw(*xs)), tensor(draw(*ws))
     y = conv(x, w, None, stride=stride, padding=padding, dilation=dilation, groups=groups)

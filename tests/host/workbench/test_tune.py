@@ -93,3 +93,11 @@ def test_a_table_of_the_processors_maker_comes_before_that_of_all_makers() -> No
     assert served == {"shipped intel-cpu-16-intel matmul"}
     assert tune.shipped(replace(device, name="AMD EPYC")).name == "intel-cpu-16.json"
     assert tune.shipped(replace(device, name="")).name == "intel-cpu-16.json"
+
+
+@pytest.mark.parametrize(("name", "paired"), [
+    ("Intel(R) Xeon(R) Processor", 0.15), ("11th Gen Intel(R) Core(TM) i7-1185G7 @ 3.00GHz", 0.15),
+    ("AMD EPYC", 0), ("AMD Ryzen 7 7700 8-Core Processor", 0), ("Hygon C86", 0), ("", 0)])
+def test_numbers_of_a_maker_are_found_by_its_name(name: str, paired: float) -> None:
+    """It does not stand first in every name."""
+    assert tune.numbers(replace(played.device("avx512"), name=name), "matmul cpu")["paired"] == paired
