@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import ceil, gcd, log2, prod
+from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import bounded, larger, typical, varies
@@ -16,6 +16,7 @@ from ..grid import dealt, up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import CPUS_ONLY, Offer, Refusal, variant
+from .division import PAIRED, busiest, least_share, split
 from .problem import FREE, Pair, Product, copies
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ FREE_PANEL = FREE | {"PITCH", "COPIES", "IC", "KP"}
 FREE_SUM = FREE | {"SIZE", "CHUNK"}
 CROWD = 16     # cores up to which was measured what each adds
 FEW = 10       # products of a register tile: fewer wait for one another, and serve only all rows or all columns
-TRIED, NEAR = 4, 1.03  # register tiles whose division is tried, of times the least cost at most
-SLACK = 0.05   # of the time more, for each halving of the work-items that uneven cores want
-PAIRED = 2     # cores up to which was measured what neighbours in a row cost each other, and `paired`
+TRIED, NEAR = 8, 1.06  # register tiles whose division is tried, of times the least cost at most
 SUMMED = 2048  # elements of partial sums that are worth a work-item of their own
 
 
@@ -126,10 +125,11 @@ def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pai
     """The plan of the product, or of PARTS of K, whose sums take no more memory than half of the operands."""
     t = dict(table)
     best = _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened)
+    whole = _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened, True) if best["large"] else best
     given, launch, better = t["parts"], t["launch"], 1 - t["gain"]
     most = min(k // t["part"], k * (m + n) // max(2 * m * n, 1))
     tried = [given] if given else [p for p in range(min(cores, most), 1, -1) if cores % p == 0]
-    one_each = prod(best["grid"]) <= cores and best["spent"] - launch > best["time"] * t["gain"]
+    one_each = prod(whole["grid"]) <= cores and best["spent"] - launch > best["time"] * t["gain"]
     # Most parts first, unless fewer are better: each core then reads what it wrote, where rows of a batch are summed.
     for parts in tried if given or one_each else ():
         each = ceil(k / parts)
@@ -138,8 +138,7 @@ def _planned(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pai
         time = plan["time"] + launch + read
         if "PITCH" not in plan["defines"] and (given > 1 or time < better * best["time"]):
             best = plan | dict(time=time, defines=plan["defines"] | dict(PARTS=parts, KP=each))
-    whole = "PARTS" not in best["defines"] and best["large"]
-    return _cpu(lanes, cores, batch, m, n, k, xs, ws, size, table, widened, True) if whole else best
+    return best if "PARTS" in best["defines"] else whole
 
 
 def _fetch(t: Costs, cores: int) -> float:
@@ -156,7 +155,6 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     where they lie. `slack`: more work-items than cores, which are uneven.
     """
     t = dict(table)
-    t["broadcast"] += t["paired"] * (cores <= PAIRED)
     operands = (m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)
     costs = sorted(
         (_cost(t, *operands[swap], k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"],
@@ -187,14 +185,12 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
     panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
-    # The slowest of many cores is further behind, and sooner.
-    uneven = log2(max(2, cores))
-    items = cores * (t["per_core"] * uneven if slack else 1)
     fetch = t["fetch"] * size * k
-    divided, per_panel, per_rows = _split(
-        ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most), items, cores, batch,
-        cost, t["item"], pack * k * nv + fetch * width, (t["line"] * k * strided + fetch) * mr,
-        _shared(t, n, size, cores, swap, mr, width), _edge(t, k, cores, swap, mr, width))
+    divided, per_panel, per_rows = split(
+        ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most),
+        t["per_core"] if slack else 1, cores, batch, cost, t["item"], pack * k * nv + fetch * width,
+        (t["line"] * k * strided + fetch) * mr, _shared(t, n, size, cores, swap, mr, width),
+        _edge(t, k, cores, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
                    or row_k != 1 and row_i != 1 and per_panel > 2)
@@ -205,14 +201,14 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
         defines["PITCH"] = pitch
     grid = ceil(rows / ic), ceil(cols / jc), batch
     work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size) * batch
-    return dict(defines=defines, grid=grid, divided=divided, large=cost * batch * uneven > t["large"],
+    return dict(defines=defines, grid=grid, divided=divided, large=cost * batch * cores > t["large"],
                 **_times(t, rows, ic, cols, jc, k, size, batch, cores, work))
 
 
 def _times(t: Costs, rows: int, ic: int, cols: int, jc: int, k: int, size: int, batch: int, cores: int,
            work: float) -> dict[str, float]:
     """Cycles: of the busiest core, with those for what its work-items read; what of them is not a core's share."""
-    busy = work * _busiest(cols / jc, rows / ic, batch, cores)
+    busy = work * busiest(cols / jc, rows / ic, batch, cores)
     items = ceil(ceil(rows / ic) * ceil(cols / jc) * batch / cores)
     moved = items * (min(jc, cols) + min(ic, rows)) * k * size * _fetch(t, cores)
     return dict(time=busy + moved, spent=busy + moved - work / cores)
@@ -292,7 +288,7 @@ def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, co
     pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
     work, vectors = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size), ceil(cols / lanes)
     taking = max(1, min(cores, int(work * batch / t["item"])))  # to more of them it is not worth dealing
-    share = taking * _dealt(cols / (nv * lanes), rows / mr, batch, taking)
+    share = taking * least_share(cols / (nv * lanes), rows / mr, batch, taking)
     return share * work + vectors * k * pack + rows * (vectors * 2 + (k * t["line"] if copied else 0))
 
 
@@ -321,7 +317,8 @@ def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: 
     little reuse, and rows of w that do not all fall into one set of the L1.
     """
     lines = SETS // gcd(col_k * size, SETS)             # of a panel's lines that do not fall into one set of the L1
-    few = rows <= mr * t["direct_tiles"] or k <= min(t["direct_depth"], WAYS * lines)
+    near = k * col_k * size <= t["direct_pages"] * PAGE
+    few = near and rows <= mr * t["direct_tiles"] or k <= min(t["direct_depth"], WAYS * lines)
     return col_j == 1 and (rows <= mr or few and lines > 1)
 
 
@@ -344,49 +341,3 @@ def _edge(t: Costs, k: int, cores: int, swap: int, mr: int, width: int) -> Pair:
     """
     each = max(0, t["edge"] - k // 2) if cores <= PAIRED else 0
     return (0, width * each) if swap else (mr * each, 0)
-
-
-def _split(panels: float, row_tiles: float, panels_most: int, rows_most: int, items: float, cores: int, batch: int,
-           cost: float, item_cost: float, panel_pack: float, row_pack: float, shared: Pair,
-           edge: Pair) -> tuple[float, int, int]:
-    """Cycles, and (panels, row tiles) of a work-item:
-    the shortest time of the busiest core, each of them packing its columns and rows. The last of all may be in part.
-
-    `shared`, `edge`: cycles a row tile where columns are divided, and a panel where rows are; `edge` where neighbours
-    are at work at one time, since each core has one work-item.
-    """
-    best: tuple[float, int, int, int] | None = None
-    for down in sorted({ceil(ceil(row_tiles) / max(1, p)) for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)}
-                       | {rows_most}):
-        for across in range(1, panels_most + 1) if down <= rows_most else ():
-            count = ceil(panels / across) * ceil(row_tiles / down) * batch
-            alone = count <= cores
-            time = (cost * batch * _busiest(panels / across, row_tiles / down, batch, cores)
-                    + ceil(count / cores) * (item_cost + across * panel_pack + down * row_pack
-                                             + down * (shared[0] + alone * edge[0]) * (across < panels)
-                                             + across * (shared[1] + alone * edge[1]) * (down < row_tiles)))
-            time *= (1 + SLACK * log2(max(1, items / count))) * (1 if count >= cores else 1.1)
-            best = min(best, (time, count, across, down)) if best else (time, count, across, down)
-    assert best is not None
-    return best[0], *best[2:]
-
-
-def _busiest(across: float, down: float, batch: int, cores: int) -> float:
-    """The share of all work that the busiest core has, of so many work-items each way, the last of which are in part:
-    whole ones by turns; cut ones take no time where a core has none of the last turn, else no more than whole ones
-    would, and Graham's bound (1969) holds.
-    """
-    across, down = max(across, 1), max(down, 1)
-    item, whole = 1 / (across * down * batch), int(across) * int(down) * batch
-    turns, left = ceil(whole / cores), item * max(across % 1, down % 1)
-    all_turns = ceil(ceil(across) * ceil(down) * batch / cores)
-    return max(turns * item, min(all_turns * item, (1 + (cores - 1) * left) / cores))
-
-
-def _dealt(panels: float, tiles: float, batch: int, cores: int) -> float:
-    """The least share that the busiest core can have where panels, or tiles of rows, or both are dealt to cores. One
-    tile stays with one core: a second one comes too late for half of it.
-    """
-    if ceil(panels) * ceil(tiles) * batch == 1:
-        return 1 / cores
-    return min(_busiest(across, down, batch, cores) for across, down in ((panels, 1), (1, tiles), (panels, tiles)))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clnet.kernels import tuning
+from clnet.kernels.matmul.division import _most
 from clnet.kernels.matmul.matmul import _cpu, _planned
 from clnet.workbench import played
 from clnet.workbench.tune.tasks import strides
@@ -55,11 +56,11 @@ def test_rows_across_k_are_read_where_they_lie(profile: str, m: int) -> None:
 
 
 @pytest.mark.parametrize("size", [512, 1152])
-def test_pairs_of_intels_cores_take_tiles_that_broadcast_less(size: int) -> None:
-    """Two cores of a Xeon: 13x2 took 1.05 to 1.1 times as long as 6x4. AMD's cores, and sixteen, choose as before."""
-    vectors = {(profile, cores): chosen(profile, size, size, size, cores)["NV"]
-               for profile in ("avx512", "epyc") for cores in (2, 16)}
-    assert vectors.pop(("avx512", 2)) > 2 and set(vectors.values()) == {2}, vectors
+@pytest.mark.parametrize("cores", [2, 16])
+def test_intels_cores_take_tiles_that_broadcast_less(size: int, cores: int) -> None:
+    """13x2 took 1.05 to 1.1 times as long as 6x4 on two cores of a Xeon, 1.06 on sixteen. AMD's choose as before."""
+    vectors = [chosen(profile, size, size, size, cores)["NV"] for profile in ("avx512", "epyc")]
+    assert vectors[0] > 2 == vectors[1], vectors
 
 
 @pytest.mark.parametrize("profile", ["avx2", "avx512"])
@@ -92,10 +93,10 @@ def test_cores_have_as_much_to_do(m: int, k: int, n: int) -> None:
 
 @pytest.mark.parametrize("cores", [8, 64])
 def test_small_products_are_not_dealt_to_more_cores_than_it_is_worth(cores: int) -> None:
-    """Tiles of a few rows would give each of many cores something to do, at half the rate."""
-    found = chosen("avx512", 64, 64, 64, cores)
-    assert found["MR"] * found["NV"] >= 16, found
-    assert chosen("avx512", 512, 512, 512, cores)["MR"] >= 6
+    """Tiles of a few rows would give each of many cores something to do, at half the rate (4x4: 0.92 of 6x4's)."""
+    for size in (64, 512):
+        found = chosen("avx512", size, size, size, cores)
+        assert found["MR"] >= 4 and found["MR"] * found["NV"] >= 16, found
 
 
 def planned(form: str, m: int, k: int, n: int, cores: int) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def planned(form: str, m: int, k: int, n: int, cores: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("form", "m", "k", "n", "cores", "cut"), [
     ("TN", 128, 2048, 128, 16, True), ("NT", 128, 2048, 128, 16, True), ("NN", 64, 4096, 64, 16, True),
-    ("TN", 512, 2048, 128, 16, True), ("TN", 64, 2048, 64, 16, False), ("TN", 1024, 512, 512, 16, False),
+    ("TN", 512, 2048, 128, 16, True), ("TN", 64, 1024, 64, 16, False), ("TN", 1024, 512, 512, 16, False),
     ("TN", 512, 512, 8, 16, False), ("TN", 1024, 64, 1024, 16, False), ("NN", 2048, 2048, 2048, 16, False),
     ("NN", 64, 784, 512, 16, False), ("NN", 8, 100000, 8, 2, True), ("TN", 16, 8192, 16, 2, True),
     ("TN", 128, 2048, 128, 2, False), ("TN", 512, 2048, 128, 2, False), ("TN", 16, 8192, 16, 1, False)])
@@ -119,12 +120,15 @@ def test_k_is_cut_where_results_are_too_few_for_the_cores(form: str, m: int, k: 
     assert found == 1 or cores % found == 0 and 2 * found * m * n <= k * (m + n)
 
 
-@pytest.mark.parametrize(("form", "m", "k", "n", "most"), [("NN", 300, 300, 300, 4), ("TN", 300, 300, 300, 4),
-                                                           ("TN", 784, 512, 100, 1)])
-def test_many_cores_do_not_write_to_the_same_lines_of_the_result(form: str, m: int, k: int, n: int, most: int) -> None:
-    """Rows of 1200 bytes in five pieces took 1.4 times as long on sixteen cores as in one to four (Xeon)."""
-    found = planned(form, m, k, n, 16)
-    assert found["grid"][1 - found["defines"]["SWAP"]] <= most
+@pytest.mark.parametrize("form", ["NN", "NT", "TN"])
+@pytest.mark.parametrize(("m", "k", "n"), [(300, 300, 300), (784, 512, 100), (512, 512, 512), (1024, 256, 768)])
+def test_no_core_of_many_has_twice_what_others_have(form: str, m: int, k: int, n: int) -> None:
+    """Fifteen work-items, three by five, took 1.4 times as long on sixteen cores as eight by two, and 24 took 1.2 times
+    as long as 16 (Xeon).
+    """
+    down, across, _ = planned(form, m, k, n, 16)["grid"]
+    dealt = _most(down, across, 1, 16)
+    assert dealt > 2 or dealt * 16 <= 1.15 * down * across, (down, across)
 
 
 @pytest.mark.parametrize(("form", "m", "k", "n", "rows"), [("NN", 784, 64, 512, True), ("NT", 784, 64, 512, True),

@@ -77,7 +77,8 @@ def test_rules_alone_take_no_table() -> None:
     with tune.serving() as served, tune.rules_alone():
         of_rules = {**tune.defaults("matmul cpu"), **tune.defaults("matmul cpu avx512 intel")}
         assert tune.numbers(device, "matmul cpu") == {n: of_rules[n] for n in tune.meanings("matmul cpu")}
-    assert not served and tune.numbers(device, "matmul cpu")["per_core"] == 2
+    shape = "NN 1024x1024x1024"
+    assert not served and tune.numbers(device, "matmul cpu", shape)["per_core"] == 8 != of_rules["per_core"]
 
 
 def test_shape_classes_say_layout_and_size() -> None:
@@ -89,15 +90,15 @@ def test_a_table_of_the_processors_maker_comes_before_that_of_all_makers() -> No
     device = replace(played.device("avx512"), name="Intel(R) Xeon(R) Processor")
     assert tune.shipped(device).name == "intel-cpu-16-intel.json"
     with tune.serving() as served:
-        tune.tuned(device, "matmul")
-    assert served == {"shipped intel-cpu-16-intel matmul"}
+        tune.tuned(device, "matmul", "NN 1024x1024x1024")
+    assert served == {"shipped intel-cpu-16-intel matmul NN 1024x1024x1024"}
     assert tune.shipped(replace(device, name="AMD EPYC")).name == "intel-cpu-16.json"
     assert tune.shipped(replace(device, name="")).name == "intel-cpu-16.json"
 
 
-@pytest.mark.parametrize(("name", "paired"), [
-    ("Intel(R) Xeon(R) Processor", 0.15), ("11th Gen Intel(R) Core(TM) i7-1185G7 @ 3.00GHz", 0.15),
+@pytest.mark.parametrize(("name", "broadcast"), [
+    ("Intel(R) Xeon(R) Processor", 0.2), ("11th Gen Intel(R) Core(TM) i7-1185G7 @ 3.00GHz", 0.2),
     ("AMD EPYC", 0), ("AMD Ryzen 7 7700 8-Core Processor", 0), ("Hygon C86", 0), ("", 0)])
-def test_numbers_of_a_maker_are_found_by_its_name(name: str, paired: float) -> None:
+def test_numbers_of_a_maker_are_found_by_its_name(name: str, broadcast: float) -> None:
     """It does not stand first in every name."""
-    assert tune.numbers(replace(played.device("avx512"), name=name), "matmul cpu")["paired"] == paired
+    assert tune.numbers(replace(played.device("avx512"), name=name), "matmul cpu")["broadcast"] == broadcast
