@@ -27,7 +27,7 @@ def split(panels: float, row_tiles: float, panels_most: int, rows_most: int, wan
     has one work-item.
     """
     best: tuple[float, int, int, int] | None = None
-    for across, down in _divisions(row_tiles, panels_most, rows_most):
+    for across, down in _divisions(panels, row_tiles, panels_most, rows_most):
         count = ceil(panels / across) * ceil(row_tiles / down) * batch
         alone = count <= cores
         time = (cost * batch * _share(panels / across, row_tiles / down, batch, cores, wanted)
@@ -43,10 +43,14 @@ def split(panels: float, row_tiles: float, panels_most: int, rows_most: int, wan
     return best[0], *best[2:]
 
 
-def _divisions(row_tiles: float, panels_most: int, rows_most: int) -> Iterator[Pair]:
+def _divisions(panels: float, row_tiles: float, panels_most: int, rows_most: int) -> Iterator[Pair]:
+    """(panels, row tiles) of a work-item: for each number of work-items across the fewest panels that make so many."""
+    widths = [1]
+    while (count := ceil(panels / widths[-1])) > 1:
+        widths.append(max(widths[-1] + 1, ceil(panels / (count - 1))))
     for down in sorted({ceil(ceil(row_tiles) / p) for p in ROW_TILES} | {rows_most}):
         if down <= rows_most:
-            yield from ((across, down) for across in range(1, panels_most + 1))
+            yield from ((across, down) for across in widths if across <= panels_most)
 
 
 def _share(across: float, down: float, batch: int, cores: int, wanted: int) -> float:
@@ -54,19 +58,21 @@ def _share(across: float, down: float, batch: int, cores: int, wanted: int) -> f
     more than two work-items, others take over from it, and all end within one of them: half of one later at the mean,
     where four are `wanted`. Where one is, cores count as even.
     """
-    even = busiest(across, down, batch, cores)
     if cores <= PAIRED:
-        return even
+        return busiest(across, down, batch, cores)
     item, most = 1 / (max(across, 1) * max(down, 1) * batch), _most(ceil(down), ceil(across), batch, cores)
     if most <= KEPT:
         return most * item * (1 + BEHIND * log2(cores) * (wanted > 1))
-    return even if wanted == 1 else (1 + (cores - 1) * item * wanted / 8) / cores
+    if wanted == 1:
+        return busiest(across, down, batch, cores)
+    return (1 + (cores - 1) * item * wanted / 8) / cores
 
 
 @lru_cache(4096)
 def _most(down: int, across: int, batch: int, cores: int) -> int:
     """The most work-items that a core gets, where a grid is halved along its longest side until each core has a part
-    (Intel's runtime, by TBB): 16 cores get two at most of 3 by 8, but one of 4 by 4, and four of 6 by 6.
+    (Intel's runtime, by TBB; others are taken to be no better): 16 cores get two at most of 3 by 8, but one of 4 by 4,
+    and four of 6 by 6.
     """
     count = down * across * batch
     if cores <= 1 or count == 1:
