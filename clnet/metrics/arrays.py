@@ -15,7 +15,7 @@ from ..engine.reference import NumpyEngine
 from ..errors import ConfigError, DataError
 from ..losses.reading import CLASS_PROBABILITIES, PROBABILITIES, VALUES
 from ..names import ending
-from .base import GIVEN, Array, Kept, Kind, Metric, PerStep, Seen
+from .base import FUNCTIONS, GIVEN, Array, Kept, Kind, Metric, PerStep, Seen
 from .confusion import ConfusionMatrix
 from .scores import _Ranked, questions
 
@@ -56,7 +56,6 @@ def function(kind: type[Metric]) -> Callable[..., Any]:
     return measured
 
 
-FUNCTIONS: dict[Callable[..., Any], type[Metric]] = {}  # of arrays, and what they are as metrics
 _WORDS = {
     "classes": "y_true, y_pred  classes (N,) of any dtype, or 0 and 1 of several labels (N, L); scores (N, C) are\n"
                "                decided by their largest",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -158,7 +158,8 @@ def quotient(columns: Array) -> float:
     return math.fsum(columns[:, 0]) / counted if counted else math.nan
 
 
-METRICS: dict[str, Metric] = {}
+METRICS: dict[str, Metric] = {}  # of the modules that were imported; clnet.metrics.METRICS imports all
+FUNCTIONS: dict[Callable[..., Any], type[Metric]] = {}  # of arrays, and what they are as metrics
 
 
 @dataclass(frozen=True)
@@ -254,19 +255,18 @@ def metric(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return fn
 
 
-def known(name: str) -> Metric | None:
+def known(name: str, among: Mapping[str, Metric]) -> Metric | None:
     """The metric of a name, an alias, or a name with an argument (f1_macro, top_3); None where there is none."""
-    return METRICS.get(name) or next((m.spelt()[name] for m in METRICS.values() if name in m.spelt()), None)
+    return among.get(name) or next((m.spelt()[name] for m in among.values() if name in m.spelt()), None)
 
 
-def suggestion(name: str) -> str:
+def suggestion(name: str, among: Mapping[str, Metric]) -> str:
     """How a sentence about an unknown metric ends."""
-    names = [*METRICS, *(n for m in METRICS.values() for n in m.spelt())]
-    return ending(name, names)
+    return ending(name, [*among, *(n for m in among.values() for n in m.spelt())])
 
 
-def higher_is_better(column: str) -> bool:
+def higher_is_better(column: str, among: Mapping[str, Metric]) -> bool:
     """Whether more is better of a column of the history, val_ or not, of one class or of all."""
     name = column.removeprefix("val_")
-    found = known(name) or known(name.rstrip("0123456789").rstrip("_"))
+    found = known(name, among) or known(name.rstrip("0123456789").rstrip("_"), among)
     return found.high if found else "acc" in name

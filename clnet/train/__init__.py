@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..names import offer as _offer
 
 if TYPE_CHECKING:  # for editors and mypy; at run time the table below
+    from ..metrics.functions import METRICS
     from . import data
     from .batches import Batches
     from .callbacks import (
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # for editors and mypy; at run time the table below
     from .finder import find_lr
     from .history import History
     from .live import Live
-    from .metrics import METRICS, metric
+    from .metrics import metric
     from .packed import PackedSequences
     from .samples import Dataset
     from .scaling import LossScale
@@ -37,7 +38,8 @@ __all__ = _offer(__name__, {
     "finder": "find_lr",
     "history": "History",
     "live": "Live",
-    "metrics": "METRICS metric",
+    "clnet.metrics.functions": "METRICS",
+    "metrics": "metric",
     "packed": "PackedSequences",
     "samples": "Dataset",
     "scaling": "LossScale",

@@ -11,8 +11,7 @@ import numpy as np
 from .. import ops as F
 from ..core.state import Variable
 from ..core.tensor import Tensor, as_tensor
-from ..metrics import Kept, Kind, PerStep, Seen, Statistic
-from ..metrics.base import average
+from ..metrics.base import Kept, Kind, PerStep, Seen, Statistic, average
 from .metrics import Bound
 
 Array = np.ndarray[Any, Any]

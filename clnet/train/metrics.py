@@ -8,13 +8,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import metrics as offered
 from ..core.spec import Spec
 from ..engine.record import infer
 from ..errors import ConfigError
 from ..losses.reading import CLASSES, UNSAID, YES_NO, named, reading
-from ..metrics import METRICS, Kept, Kind, Metric, PerStep, Seen, Statistic, metric
-from ..metrics.arrays import FUNCTIONS
-from ..metrics.base import OfFunction, known, suggestion
+from ..metrics.base import (
+    FUNCTIONS,
+    METRICS,
+    Kept,
+    Kind,
+    Metric,
+    OfFunction,
+    PerStep,
+    Seen,
+    Statistic,
+    known,
+    metric,
+    suggestion,
+)
+from ..metrics.hits import Accuracy, BinaryAccuracy, LabelAccuracy
+from ..metrics.regression import R2, RMSE
 from ..names import guide as _guide
 
 __all__ = ["METRICS", "Bound", "bound", "defaults", "metric", "resolve"]
@@ -70,13 +84,14 @@ def _one(m: object) -> Metric:
         return m()
     if callable(m) and m in FUNCTIONS:
         return FUNCTIONS[m]()
-    if isinstance(m, str) and (found := known(m)) is not None:
+    if isinstance(m, str) and (found := known(m, offered.METRICS)) is not None:
         return found
     if callable(m):
         return OfFunction(m)
+    end = suggestion(str(m), offered.METRICS)
     raise ConfigError(
         f"metrics: expected 'auto', names, as 'accuracy', 'f1', 'roc_auc' and 'rmse', objects of clnet.metrics, as "
-        f"F1(average='macro'), or a function (output, target) -> scalar; got {m!r}{suggestion(str(m))}")
+        f"F1(average='macro'), or a function (output, target) -> scalar; got {m!r}{end}")
 
 
 def defaults(loss: Callable[..., Any], output: Spec, target: Spec) -> tuple[str, ...]:
@@ -85,12 +100,12 @@ def defaults(loss: Callable[..., Any], output: Spec, target: Spec) -> tuple[str,
     """
     reads, several = reading(loss), len(output.shape) == 2 and output.shape[1] > 1
     if reads in CLASSES:
-        wanted: tuple[str, ...] = ("accuracy",)
+        wanted: tuple[type[Metric], ...] = (Accuracy,)
     elif reads in YES_NO:
-        wanted = ("label_accuracy",) if several else ("binary_accuracy",)
+        wanted = (LabelAccuracy,) if several else (BinaryAccuracy,)
     else:
-        wanted = ("rmse", "r2")
-    return tuple(name for name in wanted if reads and METRICS[name].fits(Kind(reads, output, target)))
+        wanted = (RMSE, R2)
+    return tuple(m.key for m in wanted if reads and METRICS[m.key].fits(Kind(reads, output, target)))
 
 
 def bound(wanted: tuple[Metric, ...] | None, loss: Callable[..., Any], outputs: Sequence[Spec],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import metrics
 from ...errors import ConfigError
 from ...metrics.base import higher_is_better
 from ...model.files import save, set_values, values
@@ -27,7 +28,7 @@ class _Watching(Callback):
         if mode not in ("auto", "min", "max"):
             raise ConfigError(f"{type(self).__name__}(mode={mode!r}): expected 'auto', 'min' or 'max'.")
         self.monitor, self.min_delta = monitor, min_delta
-        self.sign = -1.0 if mode == "max" or (mode == "auto" and higher_is_better(monitor)) else 1.0
+        self.sign = -1.0 if mode == "max" or (mode == "auto" and higher_is_better(monitor, metrics.METRICS)) else 1.0
         self.best = math.inf  # of sign · value
 
     def improved(self, logs: dict[str, float]) -> bool:
