@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for editors and mypy; at run time the table below
     from .proximal import ADMM, FTRL, ProximalGradientDescent
     from .quantized import Adam8bit
     from .quasi_newton import BFGS, DFP, LBFGS, ConjugateGradient
+    from .rate import Schedule
     from .schedules import (
         AdaptiveFitness,
         ConstantLR,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:  # for editors and mypy; at run time the table below
         OneCycleLR,
         PolynomialLR,
         ReduceLROnPlateau,
-        Schedule,
         SequentialLR,
         StepLR,
     )
@@ -49,7 +49,8 @@ __all__ = _offer(__name__, {
     "proximal": "ADMM FTRL ProximalGradientDescent",
     "quantized": "Adam8bit",
     "quasi_newton": "BFGS DFP LBFGS ConjugateGradient",
+    "rate": "Schedule",
     "schedules": "AdaptiveFitness ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR "
-                 "LambdaLR LinearWarmup MultiStepLR NoamLR OneCycleLR PolynomialLR ReduceLROnPlateau Schedule "
+                 "LambdaLR LinearWarmup MultiStepLR NoamLR OneCycleLR PolynomialLR ReduceLROnPlateau "
                  "SequentialLR StepLR",
 })

@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from ..errors import ConfigError
 from .base import Memory, Optimizer, Scalars
 from .first_order import decayed, moments
-from .schedules import Schedule
+from .rate import Schedule
 from .series import Series
 
 

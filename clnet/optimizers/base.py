@@ -19,7 +19,7 @@ from ..habits import OPTIMIZER
 from ..names import lacking
 from ..ops.rounding import stochastic_round
 from .groups import Group, Section, named, set_free
-from .schedules import Schedule
+from .rate import Schedule
 from .slips import Asked
 
 

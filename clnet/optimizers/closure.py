@@ -23,7 +23,7 @@ from ..core.tensor import Tensor, as_tensor, realize, tensor
 from ..errors import ClnetError, ConfigError, ShapeError
 from ..show import size as shown_size
 from .base import Memory, Optimizer, Scalars
-from .schedules import Schedule
+from .rate import Schedule
 
 Formula = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from .base import Scalars
 from .closure import MOST, ClosureOptimizer, Place, Search, settled
 from .proximal import soft
-from .schedules import Schedule
+from .rate import Schedule
 
 
 class CoordinateDescent(ClosureOptimizer):

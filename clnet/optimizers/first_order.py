@@ -11,7 +11,7 @@ from ..config.fields import field, fraction, positive
 from ..core.tensor import Tensor
 from ..errors import ConfigError
 from .base import Memory, Optimizer, Scalars
-from .schedules import Schedule
+from .rate import Schedule
 
 
 def decayed(w: Tensor, g: Tensor, h: Scalars) -> Tensor:

@@ -16,7 +16,7 @@ from ..config.fields import Configured, field
 from ..core.state import Arena, Parameter, Variable
 from ..core.tensor import Tensor, tensor
 from ..errors import ConfigError
-from .schedules import Schedule
+from .rate import Schedule
 
 
 class Group(Configured):

@@ -10,7 +10,7 @@ from ..core.state import Parameter
 from ..core.tensor import Tensor
 from .base import Memory, Optimizer, Scalars
 from .first_order import moments
-from .schedules import Schedule
+from .rate import Schedule
 
 PLAIN = ("bias", "normalization")
 

@@ -13,7 +13,7 @@ from ..config.fields import field, positive
 from ..core.tensor import Tensor, TensorLike
 from ..errors import ConfigError
 from .base import Memory, Optimizer, Scalars
-from .schedules import Schedule
+from .rate import Schedule
 from .series import Series
 
 

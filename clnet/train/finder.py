@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..optimizers.closure import ClosureOptimizer
-from ..optimizers.schedules import OneCycleLR, Schedule, SequentialLR
+from ..optimizers.rate import Schedule
+from ..optimizers.schedules import OneCycleLR, SequentialLR
 from ..picture import BARS, FAST, SMALL, SOFT, Picture, figure, png, titled
 from ..show import Shown, Table
 from .batches import Batches

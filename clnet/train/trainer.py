@@ -10,10 +10,11 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import train as offered
 from ..core.precision import checked
 from ..core.spec import Spec, dtype_name
 from ..core.tensor import as_tensor
@@ -30,7 +31,6 @@ from .augmenting import augmentation_of
 from .batches import SIZE, Batches, even
 from .callbacks.base import several, tell
 from .check import Tried, bad_input, check, check_inputs, time_axes
-from .finder import FoundRates, find_lr, one_cycle
 from .history import History
 from .home import alone, at_home
 from .live import view_of
@@ -46,14 +46,16 @@ from .stream import batches_of, samples_of
 from .taken import attach
 from .weighing import weighing_of
 
+if TYPE_CHECKING:
+    from .finder import FoundRates
+
 BATCH = 256  # samples that are looked at together where nothing is learnt
 
 
 class Trainer:
     """Trains any Layer: step = forward, loss, gradients, update, one recorded plan per batch shape.
 
-    loss        a Loss, its name ("mse", "cross_entropy"), or a function (output, target) -> scalar tensor,
-                maybe with an attribute `reads`
+    loss        a Loss, its name ("mse"), or a function (output, target) -> scalar, maybe with an attribute `reads`
     optimizer   an Optimizer, or its name ("adam")
     metrics     "auto": those that fit the loss and the shapes (accuracy of classes, binary_accuracy of one yes or no,
                 label_accuracy of several, rmse and r2 of numbers); or names from clnet.metrics ("f1", "roc_auc",
@@ -317,13 +319,13 @@ class Trainer:
         rate rises, a suggestion, a plot; the trainer is as before. See clnet.train.find_lr.
         """
         x, y, rest = apart(arguments, named)
-        return find_lr(**{**options(find_lr, (self, None, *rest), named), "data": joined(x, y)})
+        return offered.find_lr(**{**options(offered.find_lr, (self, None, *rest), named), "data": joined(x, y)})
 
     def fit_one_cycle(self, *arguments: Any, max_lr: float | None = None, **named: Any) -> History:
         """fit_one_cycle(x, y, epochs=5, max_lr=0.01, ...): `fit` while the rate goes up to max_lr (None: the
         optimizer's own) and down again, once over the whole run; the optimizer's rate is as before then.
         """
-        return one_cycle(self, max_lr, arguments, named)
+        return offered.finder.one_cycle(self, max_lr, arguments, named)
 
     def stop(self, why: str = "stopped") -> None:
         """Ends training after this epoch."""
