@@ -185,7 +185,9 @@ class Metric(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "key" in vars(cls):  # fields of its own, which dataclass adds behind this, are class attributes until then
-            METRICS[cls.key] = cls()
+            ours = cls.__module__.startswith(f"{__package__}.") and cls.key in METRICS
+            if not ours:  # somebody's own metric of that name stays, though ours is imported after it
+                METRICS[cls.key] = cls()
 
     @property
     def name(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -247,3 +249,28 @@ def test_probabilities_behind_a_softmax_read_alike() -> None:
     assert behind == pytest.approx(found, abs=1e-6)
     with pytest.raises(ConfigError, match="choose 'rmse' or 'r2'"):
         Trainer(model, "mse", SGD(), metrics="log_loss").evaluate(X, np.eye(4)[CLASS])
+
+
+OWN = """
+from clnet.train.metrics import metric, resolve
+
+@metric
+def f1(output, target):
+    return 0.0
+
+mine, = resolve(["f1"])
+assert mine.fn is f1, mine
+
+from clnet.metrics import F1, METRICS, Metric
+
+assert METRICS["f1"] is mine and "mcc" in METRICS and F1().name == "f1"
+
+class Other(F1):
+    key = "f1"
+
+assert type(METRICS["f1"]) is Other
+"""
+
+
+def test_ones_own_metric_stays_though_that_of_the_name_is_imported_after_it() -> None:
+    subprocess.run([sys.executable, "-c", OWN], check=True)
