@@ -31,7 +31,7 @@ from ..metrics.hits import Accuracy, BinaryAccuracy, LabelAccuracy
 from ..metrics.regression import R2, RMSE
 from ..names import guide as _guide
 
-__all__ = ["METRICS", "Bound", "bound", "defaults", "metric", "resolve"]
+__all__ = ["Bound", "bound", "defaults", "metric", "resolve"]
 
 
 @dataclass(frozen=True)

@@ -314,7 +314,7 @@ def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: in
 
 def _direct(t: Costs, rows: int, mr: int, k: int, col_j: int, col_k: int, size: int) -> bool:
     """Whether columns are better read where they lie:
-    little reuse, and rows of w that do not all fall into one set of the L1.
+    little reuse, rows of w in few pages that do not all fall into one set of the L1.
     """
     lines = SETS // gcd(col_k * size, SETS)             # of a panel's lines that do not fall into one set of the L1
     near = k * col_k * size <= t["direct_pages"] * PAGE

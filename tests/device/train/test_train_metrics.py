@@ -30,10 +30,10 @@ from clnet.losses import (
     PoissonLoss,
     SparseCategoricalCrossEntropyLoss,
 )
+from clnet.metrics import METRICS
 from clnet.model import Sequential
 from clnet.optimizers import SGD
 from clnet.train import Trainer, metric
-from clnet.train.metrics import METRICS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(83, 5)).astype(np.float32)
