@@ -196,7 +196,7 @@ INLINE void pack_rows(T* restrict to, __global const ROW_STORED* restrict from, 
 // c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
 // rows, vecs, last and filling are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow
 // with the root of a block's depth and of the number of blocks, not of K.
-// `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these.
+// `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these, or 0.
 INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh, ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
                   COL_SPACE* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
                   const bool filling, __global const COL_STORED* restrict from, __global const ROW_STORED* restrict next SIZES) {
@@ -205,7 +205,7 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
         UNROLL for (int v = 0; v < NV; v++)
             if (r < rows && v < vecs) sum[r][v] = VSPLAT(0);
     // The next rows are asked for a line at a time: in each step that was a fifth of the instructions (AVX2).
-    const bool asking = ROWS_AHEAD && !filling && rows == MR && vecs == NV;
+    const bool asking = ROWS_AHEAD && !filling && rows == MR && vecs == NV && next;
     for (size_t k0 = 0; k0 < depth; k0 += asking ? LINE : depth) {
         if (asking) UNROLL for (int r = 0; r < MR; r++) PREFETCH(next + r * ROW_I + k0);
         for (size_t k = asking ? min((size_t)LINE, depth - k0) : depth; k; k--, a += a_k, b += b_k, from += COL_K) {
@@ -295,8 +295,8 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
 #else
             __global const T* restrict a = rows_at;
 #endif
-            __global const ROW_STORED* restrict next = rows_at + MR * ROW_I;
             for (size_t j = j0; j < j1; j += NR) {
+                __global const ROW_STORED* restrict next = j == j0 ? rows_at + MR * ROW_I : 0;  // once for all panels
 #if COLS_PACKED
                 COL_SPACE* restrict b = col_panels + (j - j0) * KB;
 #else

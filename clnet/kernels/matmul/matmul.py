@@ -223,7 +223,7 @@ def _blocks(t: Costs, strided: bool, row_k: int, k: int, width: int, size: int) 
     """Whether K is cut, and KC. A tile of rows across k reads a line for each k of a block: they are to stay for the
     next panel.
     """
-    block = t["depth"] if row_k == 1 else min(t["depth"], t["strided"])
+    block = t["depth"] if row_k == 1 else min(t["depth"], t["strided"] if k > t["uncut"] else t["uncut"])
     cut = strided or row_k != 1 and k > block or k * width * size > t["panel"]
     return cut, block if cut else max(k, 1)
 
@@ -236,14 +236,14 @@ def _strided(t: Costs, rows: int, row_i: int, mr: int, cols: int, row_k: int, k:
         many = rows >= t["many"] and cols >= t["turn"] * lanes and _astray(t, row_k * size)
     else:
         many = min(rows, cols) >= t["scattered"]
-    return row_k != 1 and (k > t["strided"] and many or _lost(rows, mr, row_k, k, size))
+    return row_k != 1 and (k > t["uncut"] and many or _lost(rows, mr, row_k, k, size))
 
 
 def _astray(t: Costs, stride: int) -> bool:
     """Whether what a tile reads of a block, a line for each k, is gone when the next panel comes: more lines than their
     sets of the L1 hold, or more pages than its TLB.
     """
-    depth, sets = t["strided"], min(SETS // LINE, SETS // gcd(stride, SETS))
+    depth, sets = t["uncut"], min(SETS // LINE, SETS // gcd(stride, SETS))
     return stride != 0 and (depth > WAYS * sets or depth * abs(stride) > t["pages"] * PAGE)
 
 
