@@ -99,8 +99,8 @@ def test_rows_that_a_cpu_packs(engine, tile):
     """At the edges of row tiles and of what is packed at once, K cut, in either order."""
     if engine.device.kind != "cpu" or not engine.compiles:
         pytest.skip("the kernel of CPUs")
-    numbers = {"tile": tile, "strided": 16, "many": 1, "turn": 0, "pages": 0, "panel": 0, "depth": 16, "line": 1e3,
-               "direct_depth": 0, "item": 1e9}
+    numbers = {"tile": tile, "strided": 16, "uncut": 16, "many": 1, "turn": 0, "pages": 0, "panel": 0, "depth": 16,
+               "line": 1e3, "direct_depth": 0, "item": 1e9}
     for rows in (0, tile[0] * 16 * 4 * 3):
         engine.plans.clear()
         with tune.overriding(("matmul", ""), numbers | {"rows": rows}):
@@ -251,7 +251,7 @@ def test_operands_across_k_are_copied_along_it(engine, sizes, swap):
     if engine.device.kind != "cpu" or not engine.compiles:
         pytest.skip("the kernel of CPUs")
     m, n, k = sizes
-    with tune.overriding(("matmul", ""), {"turn": 1, "many": 1, "strided": 16, "pages": 0, "swap": swap}):
+    with tune.overriding(("matmul", ""), {"turn": 1, "many": 1, "strided": 16, "uncut": 16, "pages": 0, "swap": swap}):
         for batch in ((), (3,)):
             x, w, reference = operands("TN", m, n, k, batch)
             assert sum("#define VARIANT TURN\n" in s for s in explain(x @ w).sources) == 1
