@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from .... import ops as F
@@ -23,13 +24,15 @@ NN_ONLY = 2048  # from this size on
 QUICK_SIZES = (64, 512)
 DENSE = (64, 784, 512)  # rows, inputs, outputs: the first layer of the mlp
 # in, out, side, batch; 3×3, padding 1
+STREAMED = ((1, 8), 16, 1024)  # rows, layers, inputs and outputs of each: 64 MiB of weights, more than a cache
 CONVOLUTIONS = ((32, 64, 28, 64), (64, 64, 56, 16), (128, 128, 28, 16), (256, 256, 14, 16))
 ATTENTION = (16, 8, 256, 64)
 
 
 def works() -> list[Work]:
     """All of them."""
-    return [*_products(), *_dense(), *_convolutions(), *_attention(), *bench_bandwidth.works(bench_bandwidth.SMALL)]
+    return [*_products(), *_dense(), *_streamed(), *_convolutions(), *_attention(),
+            *bench_bandwidth.works(bench_bandwidth.SMALL)]
 
 
 SUITE = Suite(works, bars=True)
@@ -52,6 +55,18 @@ def _dense() -> list[Work]:
     return [_product(f"matmul m{m} k{k} n{n}", "NN", x, w, flops, y),
             _product(f"matmul m{m} k{k} n{n} gradient of x", "NT", y, w, flops, x),
             _product(f"matmul m{m} k{k} n{n} gradient of w", "TN", x, y, flops, w)]
+
+
+def _streamed() -> list[Work]:
+    """Few rows through more weights than a cache holds, as where a network answers one question at a time."""
+    found, (few, layers, n) = [], STREAMED
+    for m in few:
+        shapes = [(m, n), *[(n, n)] * layers]
+        found.append(Work("ops", f"matmul m{m} through {layers} of {n}×{n}",
+                          function(lambda x, *w: reduce(F.matmul, w, x), *shapes),
+                          theirs(lambda t, x, *w: reduce(t.matmul, w, x), *shapes),
+                          flops=2.0 * m * n * n * layers, nbytes=size(*shapes)))
+    return found
 
 
 def _convolutions() -> list[Work]:
