@@ -143,7 +143,9 @@
 
 #define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
 #define LINE (64 / sizeof(T))   // elements that come with one
-#define FILLED(j) (FILLING && i0 + MR <= i1 && (j) + NR <= COLS)   // whole tiles alone: edges are packed before
+// The first row tile asks for the columns, wherever they lie: left alone, processors fetch those of few rows at a third of their rate. Whole tiles alone.
+#define ASKED(j) ((FILLING || !COLS_PACKED) && i0 + MR <= i1 && (j) + NR <= COLS)
+#define FILLED(j) (FILLING && ASKED(j))         // edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
 #define BLOCK_AHEAD (FILLING && (KC) < (KP))    // the next block of k is asked for while this one is multiplied
 #define COLS_AHEAD 48                           // steps of k by which columns are asked for
@@ -194,24 +196,25 @@ INLINE void pack_rows(T* restrict to, __global const ROW_STORED* restrict from, 
 #endif
 
 // c[rows][vecs] (+)= a[rows][depth] * b[depth][vecs], of the last vector only `last` lanes.
-// rows, vecs, last and filling are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow
+// rows, vecs, last and asked are constants at every call: the tile lives in registers. It starts at 0 and is added to c last: rounding errors grow
 // with the root of a block's depth and of the number of blocks, not of K.
-// `filling`: the panel b is empty yet; columns come from `from`, where they lie, and are left in it. `next`: the rows that come after these, or 0.
+// `asked`: columns come from `from`, where they lie, and are asked for ahead; the panel b, if there is one, is empty yet, and they are left in it.
+// `next`: the rows that come after these, or 0.
 INLINE void micro(const int rows, const int vecs, const size_t depth, const bool fresh, ROW_SPACE const T* restrict a, const size_t a_i, const size_t a_k,
                   COL_SPACE* restrict b, const size_t b_k, T* restrict c, const size_t c_i, const int last,
-                  const bool filling, __global const COL_STORED* restrict from, __global const ROW_STORED* restrict next SIZES) {
+                  const bool asked, __global const COL_STORED* restrict from, __global const ROW_STORED* restrict next SIZES) {
     VT sum[MR][NV];
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int v = 0; v < NV; v++)
             if (r < rows && v < vecs) sum[r][v] = VSPLAT(0);
     // The next rows are asked for a line at a time: in each step that was a fifth of the instructions (AVX2).
-    const bool asking = ROWS_AHEAD && !filling && rows == MR && vecs == NV && next;
+    const bool asking = ROWS_AHEAD && !asked && rows == MR && vecs == NV && next;
     for (size_t k0 = 0; k0 < depth; k0 += asking ? LINE : depth) {
         if (asking) UNROLL for (int r = 0; r < MR; r++) PREFETCH(next + r * ROW_I + k0);
         for (size_t k = asking ? min((size_t)LINE, depth - k0) : depth; k; k--, a += a_k, b += b_k, from += COL_K) {
             VT column[NV];
             UNROLL for (int v = 0; v < NV; v++)
-                if (filling) {
+                if (asked) {
                     PREFETCH(from + COLS_AHEAD * COL_K + v * VW);
                     column[v] = VLOAD_OF(COL_KIND, from + v * VW);
                     FILL(column[v], b + v * VW);
@@ -313,7 +316,7 @@ __kernel GROUP_ATTR void matmul(PARAMS) {
                 for (size_t r = 0; r < MR; r++)
                     for (size_t v = 0; v < NR; v += LINE) EPILOGUE_AHEAD(batch, (i + r), (j + v));
 #endif
-                if (i == i0 && FILLED(j))
+                if (i == i0 && ASKED(j))
                     micro(MR, NV, depth, fresh, a, a_i, a_k, b, NR, c, c_i, VW, true, col_operand + j * COL_J + k0 * COL_K, next SIZES_PASSED);
 #if FREE_ROWS
                 else if (i + MR > ROWS) {
