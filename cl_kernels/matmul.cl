@@ -143,7 +143,7 @@
 
 #define FILLING (COLS_PACKED && COL_J == 1)     // the first row tile packs the columns while it multiplies by them
 #define LINE (64 / sizeof(T))   // elements that come with one
-// The first row tile asks for the columns, wherever they lie: left alone, processors fetch those of few rows at a third of their rate. Whole tiles alone.
+// The first row tile asks for the columns, wherever they lie: left alone, a Zen 4 fetches those of few rows at a third of its rate. Whole tiles alone.
 #define ASKED(j) ((FILLING || !COLS_PACKED) && i0 + MR <= i1 && (j) + NR <= COLS)
 #define FILLED(j) (FILLING && ASKED(j))         // edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own

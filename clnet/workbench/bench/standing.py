@@ -33,7 +33,7 @@ class Group(NamedTuple):
 FUNCTIONS = ("ops", "matmul", "conv", "attention", "bandwidth")
 GROUPS = (
     Group("products up to 256, 64 rows", FUNCTIONS, r"^matmul (64|128|256|m64)\b"),
-    Group("few rows, weights from memory", FUNCTIONS, r"^matmul m\d+ through"),
+    Group("few rows, many weights", FUNCTIONS, r"^matmul m\d+ through"),
     Group("larger products", FUNCTIONS, r"^(matmul|[Mm]atrix|batched)"),
     Group("convolutions forward", FUNCTIONS, r"^(conv|depthwise).* forward$"),
     Group("convolutions with gradients", FUNCTIONS, r"^(conv|depthwise)"),

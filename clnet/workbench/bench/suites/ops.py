@@ -23,8 +23,8 @@ FORMS = {"NN": (lambda x, w: F.matmul(x, w), lambda t, x, w: x @ w),
 NN_ONLY = 2048  # from this size on
 QUICK_SIZES = (64, 512)
 DENSE = (64, 784, 512)  # rows, inputs, outputs: the first layer of the mlp
+STREAMED = ((1, 8), 16, 1024)  # rows, layers, inputs and outputs of each: 64 MiB of weights
 # in, out, side, batch; 3×3, padding 1
-STREAMED = ((1, 8), 16, 1024)  # rows, layers, inputs and outputs of each: 64 MiB of weights, more than a cache
 CONVOLUTIONS = ((32, 64, 28, 64), (64, 64, 56, 16), (128, 128, 28, 16), (256, 256, 14, 16))
 ATTENTION = (16, 8, 256, 64)
 
@@ -58,7 +58,7 @@ def _dense() -> list[Work]:
 
 
 def _streamed() -> list[Work]:
-    """Few rows through more weights than a cache holds, as where a network answers one question at a time."""
+    """Few rows through more weights than a core caches, as where a network answers one question at a time."""
     found, (few, layers, n) = [], STREAMED
     for m in few:
         shapes = [(m, n), *[(n, n)] * layers]
