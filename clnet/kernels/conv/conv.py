@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..dealing import PAIRED, share
 from ..grid import up
 from ..stage import Stage
 from ..tuning import Numbers, numbers
@@ -47,6 +48,8 @@ UNROLLED = 4, 16  # phases, and their taps, up to which code is written out for 
 SPARE = 3  # registers that are then to be free, but of flat tiles
 PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
+COPIED, ADDED = 8, 16  # [half cycles] a vector of data or gradients that is copied, of sums that are added
+SPLITS = 4  # times as many pieces as there have to be, that are tried on many cores
 CHUNK = 256  # values of a channel of the weight that a work-item packs
 
 
@@ -103,13 +106,28 @@ def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str,
                   lanes=v.lanes, scratch=scratch, free=FREE)]
 
 
-def parts(p: Convolution, device: Device, units: int, items: int, per_core: int) -> int:
-    """PARTS of a weight gradient, at most `units`, of `items` work-items each: so many that a core has `per_core` of
-    them; where their sums would take more memory than the data that they are of, one work-item or some more a core.
+def parts(p: Convolution, device: Device, units: int, across: tuple[int, int], per_core: int) -> tuple[int, float]:
+    """PARTS of a weight gradient, at most `units`, each of them `across` work-items; and the share of all work in whose
+    time the last core is done. So many that a core has `per_core` work-items; where their sums would take more memory
+    than the data that they are of, one work-item or some more a core. Many cores get fewer, where those are done
+    sooner.
     """
-    each, wanted = ceil(device.compute_units / items), ceil(device.compute_units * per_core / items)
+    cores, items = device.compute_units, prod(across)
+    each, wanted = ceil(cores / items), ceil(cores * per_core / items)
     held = p.n * p.groups * p.c * prod(p.data) // p.weights // each * each
-    return max(1, min(units, wanted, max(each, held)))
+    most = max(1, min(units, wanted, max(each, held)))
+    tried = {n for n in (each, 2 * each, 4 * each) if n < most and cores > PAIRED} | {most}
+    ends = {n: max(share(units / ceil(units / n), *across, cores, per_core), ceil(n * items / cores) / (n * items))
+            for n in sorted(tried)}
+    found = min(ends, key=lambda n: ends[n])
+    return found, ends[found]
+
+
+def fewer(count: int, most: int, cores: int) -> list[int]:
+    """How many of `count` things a work-item may take, `most` of them first; of many cores it may have to be fewer."""
+    least = ceil(count / most)
+    wanted = range(least, min(count, least * SPLITS) + 1) if cores > PAIRED else (least,)
+    return list(dict.fromkeys(ceil(count / n) for n in wanted))
 
 
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
@@ -169,23 +187,42 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, b
 
 
 def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
-    """Register tile (CM channels x TB taps, NV vectors), rows of a block,
-    channels and panels of a work-item, number of parts.
+    """Register tile (CM channels x TB taps, NV vectors), rows of a block, channels and panels of a work-item, number of
+    parts: of the largest blocks that fit, or on many cores of those with which the last core is done first.
     """
     t, (nv, cm, tb) = _numbers(p, device), _weight_register_tile(p, v)
     nr, panels, down, k, size = nv * v.lanes, ceil(ceil(p.o / v.lanes) / nv), p.result[1], p.k, v.itemsize
     fitting = [j for j in range(1, down + 1)
                if j * p.result[2] * nr * size <= t["tile"] and cm * p.plane(j) * size * 8 <= t["copy"]]
-    j = fitting[-1] if fitting else 1
-    j = ceil(down / ceil(down / j))
-    cb = max(1, min(ceil(p.c / cm), t["copy"] // (cm * p.plane(j) * size), t["sums"] // (nr * cm * k * size)))
-    cb = ceil(ceil(p.c / cm) / ceil(ceil(p.c / cm) / cb)) * cm
-    ob = max(1, min(panels, t["sums"] // (nr * cb * k * size)))
-    if (cb * p.plane(j) + (j * p.result[2] + ob * cb * k) * nr) * size > t["most"]:
+    j, tiles, cores = fitting[-1] if fitting else 1, ceil(p.c / cm), device.compute_units
+    found = []
+    for rows in fewer(down, j, cores):
+        cb_most = max(1, min(tiles, t["copy"] // (cm * p.plane(rows) * size), t["sums"] // (nr * cm * k * size)))
+        for cb in fewer(tiles, cb_most, cores):
+            ob_most = max(1, min(panels, t["sums"] // (nr * cb * cm * k * size)))
+            for ob in fewer(panels, ob_most, cores) if cores > PAIRED else [ob_most]:
+                tile = dict(NV=nv, CM=cm, TB=tb, JB=rows, CB=cb * cm, OB=ob)
+                found.append((*_weight_cost(p, device, v, tile), tile))
+    _, parted, best = min(found, key=lambda f: f[0])
+    data, results = best["CB"] * p.plane(best["JB"]), best["JB"] * p.result[2] * nr
+    if (data + results + best["OB"] * best["CB"] * k * nr) * size > t["most"]:
         return None
-    units = p.n * p.result[0] * ceil(down / j)
-    items = ceil(p.c / cb) * ceil(panels / ob) * p.groups
-    return dict(NV=nv, CM=cm, TB=tb, JB=j, CB=cb, OB=ob, PARTS=parts(p, device, units, items, t["per_core"]))
+    return best | dict(PARTS=parted)
+
+
+def _weight_cost(p: Convolution, device: Device, v: Vector, tile: dict[str, int]) -> tuple[float, int]:
+    """(half cycles until the last core is done, PARTS). Data are copied for each block of panels, gradients for each of
+    channels, and the sums of parts are added.
+    """
+    nv, cm, tb, rows = tile["NV"], tile["CM"], tile["TB"], tile["JB"]
+    blocks, panels = ceil(p.result[1] / rows), ceil(ceil(p.o / v.lanes) / nv)
+    across = ceil(p.c / tile["CB"]), ceil(panels / tile["OB"]) * p.groups
+    parted, ends = parts(p, device, p.n * p.result[0] * blocks, across, _numbers(p, device)["per_core"])
+    pixels = p.n * p.groups * p.result[0] * p.result[1] * p.result[2]
+    products = ceil(p.c / cm) * ceil(p.k / tb) * panels * WEIGHTS[v.registers].step(cm * tb, nv) * pixels
+    data = p.n * p.result[0] * blocks * p.groups * p.c * p.plane(rows) * across[1] // p.groups
+    copied = COPIED * (data + pixels * p.o * across[0]) / v.lanes
+    return ends * (products + copied) + ADDED * parted * p.weights / v.lanes / device.compute_units, parted
 
 
 def _weight_register_tile(p: Convolution, v: Vector) -> tuple[int, int, int]:

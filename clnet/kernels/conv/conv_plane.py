@@ -92,7 +92,8 @@ def plane_weights(p: Convolution, device: Device) -> Answer:
         return Refusal("the sums or a row with its border do not fit the private memory of a work-item")
     j = ceil(down / ceil(down / fitting[-1]))
     units = p.typical.n * p.result[0] * ceil(down / j)
-    tile = dict(TB=ceil(k / ceil(k / TAPS)), JB=j, PARTS=parts(p.typical, device, units, p.groups, t["per_core"]))
+    parted, _ = parts(p.typical, device, units, (1, p.groups), t["per_core"])
+    tile = dict(TB=ceil(k / ceil(k / TAPS)), JB=j, PARTS=parted)
     return Offer(lambda: summed(p, device, v, tile, "conv_plane_weights", (p.groups,), FILE))
 
 

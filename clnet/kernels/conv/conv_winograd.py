@@ -7,20 +7,23 @@ Sizes in elements unless said otherwise; costs in cycles of one core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
+from ..dealing import PAIRED
 from ..grid import up
 from ..stage import Stage
-from ..tuning import numbers
+from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .conv import parts, summed
+from .conv import fewer, parts, summed
 from .problem import FREE, Convolution, Macros, Vector, on_cpu, text
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
 FILE = "conv_winograd.cl"
+# Many cores: times the least cycles at most, of tiles whose dealing is tried; times as long, to be worth another tile.
+NEAR, SOONER = 1.1, 0.9
 SERVES = "CPUs, 3x3 with stride 1, 16 channels or more"
 # What `clnet tune` tries for a CPU.
 SPACE: dict[str, Sequence[Any]] = {
@@ -132,27 +135,36 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
 
 
 def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
-    """MR, NV, RT, CB, OB, PARTS of WEIGHTS, or None where a block does not fit."""
+    """MR, NV, RT, CB, OB, PARTS of WEIGHTS, or None where a block does not fit: those of the fewest cycles, or on many
+    cores those with which the last core is done clearly sooner.
+    """
     t, (rows, across), lanes = numbers(device, "winograd", p.shape_class), _rows(p), v.lanes
     vectors = ceil(p.o / lanes)
-    rt = max(1, min(rows, t["tiles"] // across))
-    found = []
+    rt, cores = max(1, min(rows, t["tiles"] // across)), device.compute_units
+    found = list[tuple[float, int, int, int, int]]()
     for mr, nv in _register_tiles(v, t["tile"]):
-        for split in range(1, ceil(p.c / mr) + 1):
-            cb = ceil(p.c / split)
-            wide = up(up(cb, mr), lanes)
-            ob = t["sums"] // (16 * wide * nv * lanes * v.itemsize)
-            if not ob:
-                continue
-            ob = ceil(ceil(vectors / nv) / ceil(ceil(vectors / nv) / ob))
-            cost = ceil(cb / mr) * split * ceil(vectors / nv) * 16 * _cycles(mr, nv, v)
-            cost += 5.5 * (p.c * ceil(ceil(vectors / nv) / ob) + p.o * split)
-            found.append((cost, mr, nv, cb, ob))
+        panels = ceil(vectors / nv)
+        for cb in dict.fromkeys(ceil(p.c / split) for split in range(1, ceil(p.c / mr) + 1)):
+            most, split = t["sums"] // (16 * up(up(cb, mr), lanes) * nv * lanes * v.itemsize), ceil(p.c / cb)
+            for ob in fewer(panels, min(panels, most), cores) if most else ():
+                cost = ceil(cb / mr) * split * panels * 16 * _cycles(mr, nv, v)
+                cost += 5.5 * (p.c * ceil(panels / ob) + p.o * split)
+                found.append((cost, mr, nv, cb, ob))
     if not found:
         return None
-    _, mr, nv, cb, ob = min(found)
-    if 16 * rt * across * (cb + mr + lanes + ob * nv * lanes) * v.itemsize > 2 * t["block"]:
-        return None
-    items = ceil(p.c / cb) * ceil(ceil(vectors / nv) / ob) * p.groups
-    rt = min(rt, ceil(rows * items / device.compute_units))  # no core without a block
-    return dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parts(p, device, ceil(rows / rt), items, t["per_core"]))
+    least = min(found)
+    near = [f for f in found if f[0] <= NEAR * least[0] and f != least] if cores > PAIRED else []
+    first, *others = [_parted(p, device, t, v, rt, *f) for f in (least, *near)]
+    best = min((first, *(f for f in others if f[0] < SOONER * first[0])), key=lambda f: f[0])[1]
+    held = best["CB"] + best["MR"] + lanes + best["OB"] * best["NV"] * lanes
+    return None if 16 * rt * across * held * v.itemsize > 2 * t["block"] else best
+
+
+def _parted(p: Convolution, device: Device, t: Numbers, v: Vector, rt: int, cost: float, mr: int, nv: int, cb: int,
+            ob: int) -> tuple[float, Macros]:
+    """(cost of the core that is done last, the tile with RT and PARTS)"""
+    rows, _ = _rows(p)
+    across = ceil(p.c / cb), ceil(ceil(p.o / (nv * v.lanes)) / ob) * p.groups
+    rt = min(rt, ceil(rows * prod(across) / device.compute_units))  # no core without a block
+    parted, ends = parts(p, device, ceil(rows / rt), across, t["per_core"])
+    return cost * ends, dict(MR=mr, NV=nv, RT=rt, CB=cb, OB=ob, PARTS=parted)

@@ -12,11 +12,12 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any
 
 from ...core.size import bounded, larger, typical, varies
+from ..dealing import PAIRED, busiest, least_share
 from ..grid import dealt, up, vector_lanes
 from ..stage import Stage
 from ..tuning import numbers
 from ..variant import CPUS_ONLY, Offer, Refusal, variant
-from .division import PAIRED, busiest, least_share, split
+from .division import split
 from .problem import FREE, Pair, Product, copies
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from clnet.core.tensor import tensor
 from clnet.engine.reference import NumpyEngine
 from clnet.errors import ConfigError, ShapeError
 from clnet.kernels.conv import conv_gpu
+from clnet.kernels.dealing import share
 from clnet.ops.conv import conv, conv_transpose
 from clnet.ops.pool import global_pool, max_pool
 from clnet.workbench import played
@@ -104,6 +105,21 @@ def test_sums_of_a_weight_gradient_take_no_more_memory_than_its_data(profile: st
     assert stage.scratch["partial"] == 4 * sums
     assert sums <= data or (parts - 1) * items < cores
     assert parts * items >= min(cores, n * items)
+
+
+@pytest.mark.parametrize("profile", ["avx2", "pocl", "epyc"])
+@pytest.mark.parametrize("n, c, o, side, k, step", [(16, 256, 512, 14, 1, 2), (32, 160, 160, 7, 3, 1),
+                                                    (8, 20, 50, 31, 3, 2), (8, 512, 128, 14, 1, 1)])
+def test_many_cores_share_a_weight_gradient(profile: str, n: int, c: int, o: int, side: int, k: int, step: int) -> None:
+    """No core of four, eight or 64 is left behind: eight work-items left 56 of 64 without one."""
+    low, result = k // 2, (side + 2 * (k // 2) - k) // step + 1
+    found = choice("conv_weight_gradient", (f"float32 {n}x{o}x{result}x{result}", f"float32 {n}x{c}x{side}x{side}"),
+                   dict(stride=(step, step), low=(low, low), high=(low, low), dilation=(1, 1), size=(k, k), groups=1),
+                   profile)
+    assert found.stages is not None
+    parts, *across = found.stages[0].grid
+    cores = played.device(profile).compute_units
+    assert share(parts, across[0], across[1], cores, 4) <= 2 / cores
 
 
 @pytest.mark.parametrize("profile, n, side, images", [("avx512", 5, 7, 2), ("avx512", 1, 7, 1), ("avx512", 5, 9, 1),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clnet.kernels import tuning
-from clnet.kernels.matmul.division import _most
+from clnet.kernels.dealing import _most
 from clnet.kernels.matmul.matmul import _cpu, _planned
 from clnet.workbench import played
 from clnet.workbench.tune.tasks import strides

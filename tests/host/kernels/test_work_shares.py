@@ -11,7 +11,7 @@ import pytest
 
 from clnet.core.spec import Spec
 from clnet.core.varying import Varying
-from clnet.kernels.matmul.division import _most, _share, busiest
+from clnet.kernels.dealing import _most, busiest, share
 from clnet.kernels.matmul.matmul import panel
 from clnet.kernels.matmul.problem import product
 from clnet.kernels.operand import Operand
@@ -69,7 +69,7 @@ def test_many_cores_end_sooner_with_more_than_two_work_items_each_than_with_two(
     times.
     """
     grids = (4, 4), (3, 8), (4, 8), (6, 8), (8, 8)
-    by_count = {down * across: _share(across, down, 1, 16, 4) for down, across in grids}
+    by_count = {down * across: share(across, down, 1, 16, 4) for down, across in grids}
     assert by_count[24] > 1.2 * by_count[16] and by_count[32] == pytest.approx(by_count[16])
     assert 1 / 16 < by_count[64] < by_count[48] < 0.95 * by_count[32]
 
