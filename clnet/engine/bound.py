@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .compile.memory_map import Address
+from .compile.layout import Address
 from .compile.plan import AtShape, Launch, Plan
 from .device.faults import translated
 from .device.kernel import give, kernel_of

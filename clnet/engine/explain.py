@@ -148,8 +148,10 @@ def explain(*tensors: Any) -> Explanation | Recordings:
 def explain_replay(step: Recorded, replay: Replay) -> Explanation:
     """The stages of a recorded function for the shape at which it is replayed."""
     recording = next(r for r in step.recordings.values() if r.trace is replay.trace)
-    graph, code, memory = recording.parts(replay.engine)
-    return Explanation(graph, code, memory, replay.engine.device, replay.plan)
+    roots, first, into = recording.traced()
+    # Made again: the plan itself keeps none of it, and may have come from disk.
+    graph = build(roots, replay.engine.known, replay.engine.device, first)
+    return Explanation(graph, *parts(graph, replay.engine.device, into), replay.engine.device, replay.plan)
 
 
 class Choices(Shown, list[tuple[str, Choice]]):

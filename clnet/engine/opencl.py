@@ -20,11 +20,10 @@ from ..core.varying import Varying
 from ..errors import ShapeError
 from . import host_or_device as placement
 from .bound import BoundPlan
-from .compile import graph as graphs
-from .compile.memory_map import Address
-from .compile.pipeline import check_dtype, compiled
+from .compile.layout import Address
 from .compile.plan import Launch, Plan
-from .compile.sized import SizedPlan, sized
+from .compile.signature import signature
+from .compile.sized import SizedPlan
 from .device.commands import Listener, Queue
 from .device.device import Device, check_not_forked
 from .device.faults import translated
@@ -152,7 +151,7 @@ class OpenCLEngine:
         value = leaf.value if leaf.value is not None else leaf.storage.numpy() if leaf.storage is not None else None
         if value is None:
             raise ShapeError(no_value(leaf))
-        check_dtype(leaf.dtype, self.device)
+        self.device.check_dtype(leaf.dtype)
         value = np.asarray(value, np_dtype(leaf.dtype))
         block = self.pool.alloc(leaf.spec.nbytes, leaf.name or "tensor")
         self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
@@ -175,12 +174,11 @@ class OpenCLEngine:
     def plan_for(self, todo: Sequence[Tensor]) -> tuple[Plan, list[Tensor]]:
         """The plan for these tensors and the leaves to bind to it, from the cache when the structure was seen before.
         """
-        key, leaves = graphs.signature(todo, self.known)
+        key, leaves = signature(todo, self.known)
         with self._lock:
             plan = self.plans.get(key)
             if plan is None:
-                graph = graphs.build(todo, self.known, self.device)
-                plan = compiled(graph, self.device)
+                plan = self._made(todo)[0]
                 self.remember(key, plan)
             else:
                 self.plans.move_to_end(key)
@@ -192,7 +190,7 @@ class OpenCLEngine:
         one (the same network made anew: a fold of a cross-validation, a cell that runs again). `into` says which
         outputs overwrite which leaf; with `varying` it is one for many shapes.
         """
-        key, leaves = graphs.signature(roots, self.known)
+        key, leaves = signature(roots, self.known)
         places = {id(t): k for k, t in enumerate(leaves)}
         key = key, tuple(places.get(id(t)) for t in first), tuple(into.items())
         key = key if varying is None else varying.described(key)
@@ -213,12 +211,17 @@ class OpenCLEngine:
                  ) -> tuple[Plan | SizedPlan, list[int]]:
         """The plan of a step that is like none before, and the places of the leaves that it takes beside the first."""
         start = time.perf_counter()
-        graph = graphs.build(roots, self.known, self.device, first)
-        others = [places[id(t)] for t in graph.leaves[len(first) :]]
-        graph.leaves = []  # values of these, which the plan would keep on the device
-        plan = compiled(graph, self.device, into) if varying is None else sized(graph, self.device, into, varying)
+        plan, leaves = self._made(roots, first, into, varying)
+        others = [places[id(t)] for t in leaves[len(first) :]]
         self.plan_files.write(kept, plan, others, time.perf_counter() - start)
         return plan, others
+
+    def _made(self, roots: Sequence[Tensor], first: Sequence[Tensor] = (), into: Mapping[int, int] | None = None,
+              varying: Varying | None = None) -> tuple[Any, list[Tensor]]:
+        """The plan, and its leaves. A process whose plans all come from disk loads no planner."""
+        from .compile.pipeline import planned
+
+        return planned(roots, self.known, self.device, first, into, varying)
 
     def remember(self, key: Any, plan: Any) -> None:
         self.plans[key] = plan

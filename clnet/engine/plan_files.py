@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import sys
 import zlib
@@ -37,9 +38,10 @@ from .plan_values import PLAIN, unkept
 LAYOUT = 2  # of entries
 VARIABLE = "CLNET_KEEP_PLANS"
 LIMIT = 64 << 20  # [bytes] of entries kept
-WORTH = 0.01  # [s] of planning from which a plan is kept: reading takes a tenth of it
+WORTH = 0.0002  # [s] of planning from which a plan is kept: a process that reads all of them loads no planner
 OURS = __name__.partition(".")[0] + "."
 PARTS = "core", "engine", "kernels", "ops"  # of clnet, of which plans are made
+ROOM = 64  # entries that are written between two looks at how much is kept
 WAYS = 4  # entries of one structure whose sizes vary: each decided something else by them
 
 
@@ -52,7 +54,7 @@ class PlanFiles:
     """The plans of one device; `active`: whether they are read and written."""
 
     def __init__(self, device: Device, options: tuple[str, ...]) -> None:
-        self.device, self.options = device, options
+        self.device, self.options, self._writes = device, options, itertools.count()
         self.active = os.environ.get(VARIABLE, "").strip() != "0"
 
     @functools.cached_property
@@ -95,7 +97,8 @@ class PlanFiles:
         *names, last = _names(key, isinstance(plan, SizedPlan))
         free = next((name for name in names if self.store.read(name) is None), last)
         self.store.write(free, zlib.compress(text.encode(), 1))
-        self.store.trim()
+        if next(self._writes) % ROOM == 0:
+            self.store.trim()
 
 
 def _names(key: str | None, varies: bool) -> list[str]:

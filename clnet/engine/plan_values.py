@@ -15,7 +15,7 @@ from ..core.size import COMPUTED, MARKED, Size, number
 from ..core.spec import Spec, np_dtype
 from ..core.varying import Varying
 from ..kernels.variant import Answer, Choice, Refusal, Variant
-from .compile.memory_map import Address, Piece, Slot
+from .compile.layout import Address, Piece, Slot
 from .compile.plan import Later, Launch, Ops, Plan, Within
 from .compile.sized import SizedPlan
 

@@ -18,13 +18,9 @@ from ..core.varying import Varying
 from ..errors import DataError, ShapeError
 from .arena import Arena
 from .bound import BoundPlan
-from .compile import graph as graphs
-from .compile.memory_map import Address, MemoryMap
-from .compile.node import Graph
-from .compile.pipeline import parts
+from .compile.layout import Address
 from .compile.plan import Plan
 from .compile.sized import SizedPlan
-from .compile.sources import Code
 from .device.memory import Block
 from .device.pinned_inputs import Feed
 from .opencl import DeviceArray, OpenCLEngine
@@ -105,19 +101,13 @@ class Recording:
 
     def _planned(self, engine: OpenCLEngine, varying: Varying | None) -> tuple[Plan | SizedPlan, list[Tensor]]:
         """The plan of what was traced, and its leaves."""
-        return engine.plan_of_step(*self._traced(), varying)
+        return engine.plan_of_step(*self.traced(), varying)
 
-    def _traced(self) -> tuple[list[Tensor], list[Tensor], dict[int, int]]:
+    def traced(self) -> tuple[list[Tensor], list[Tensor], dict[int, int]]:
         """What the plan computes, its first leaves, and which output overwrites which of them."""
         t = self.trace
         into = {len(t.outputs) + k: len(t.inputs) + k for k in range(len(t.updates))}
         return [*t.outputs, *t.updates], [*t.inputs, *t.before], into
-
-    def parts(self, engine: OpenCLEngine) -> tuple[Graph, list[Code], MemoryMap]:
-        """What its plan was made of, made again: the plan itself keeps none of it, and may have come from disk."""
-        roots, first, into = self._traced()
-        graph = graphs.build(roots, engine.known, engine.device, first)
-        return graph, *parts(graph, engine.device, into)
 
     def __str__(self) -> str:
         """Which inputs it serves."""

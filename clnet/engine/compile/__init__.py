@@ -10,8 +10,8 @@ source      OpenCL C of one kernel with its geometry: grid, and the work-group, 
 code        the sources of a fusion, and what they read                                             sources
 structure   all that the sources of a fusion are written from; those of equal ones are written once  structure
 part        a node that is computed where it belongs in a concatenation                             fusion, memory_map
-address     where a value lives: a leaf's buffer, a result's, or a place in the arena               memory_map
-arena       the memory that values between inputs and results share                                 memory_map
+address     where a value lives: a leaf's buffer, a result's, or a place in the arena               layout
+arena       the memory that values between inputs and results share                                 layout, memory_map
 launch      one kernel with its arguments, enqueued once; a fusion becomes one, or one a stage      launches, plan
 plan        launches in order and what memory they need; knows no buffers, runs many times          plan
 

@@ -18,36 +18,12 @@ from ...kernels.variant import Choice
 from .frozen import frozen, signed
 from .node import COPY, Graph, Leaf, Node, Stages, computed
 from .reads import operands
+from .signature import lasting
 
 if TYPE_CHECKING:
     from ..device.devices import Device
 
 SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
-
-
-def signature(roots: Sequence[Tensor], known: Callable[[Tensor], bool]) -> tuple[tuple[Any, ...], list[Tensor]]:
-    """A hashable description of the graph's structure, equal for equal work, and the leaves
-    in the order it numbers them.
-    """
-    numbers: dict[int, int] = {}
-    leaves: list[Tensor] = []
-    rows: list[Any] = []
-    for t in in_order(roots, stop=known):
-        numbers[id(t)] = len(numbers)
-        if known(t):
-            rows.append(t.spec)
-            leaves.append(t)
-        else:
-            assert t.op is not None
-            rows.append((t.op.key, tuple(numbers[id(i)] for i in t.inputs), signed(_lasting(t.attrs)), t.spec))
-    return (tuple(rows), tuple(numbers[id(r)] for r in roots)), leaves
-
-
-def _lasting(attrs: dict[str, Any]) -> dict[str, Any]:
-    """Attributes as plans may keep them: a checkpointed region is what gradients need, and its tensors would stay on
-    the device with the plan.
-    """
-    return {**attrs, "region": None} if "region" in attrs else attrs
 
 
 class _Builder:
@@ -105,7 +81,7 @@ class _Builder:
                 self.graph.choices.append((f"{t.op.name} {t.spec}", choice))
             if stages is None and t.op.define is not None:
                 return self.add([t.op.define(*map(_shared, t.inputs), **t.attrs)])[0]
-        return self.node(t.op, inputs, _lasting(t.attrs), t.spec, stages)
+        return self.node(t.op, inputs, lasting(t.attrs), t.spec, stages)
 
     def choice(self, t: Tensor) -> Choice | None:
         """Which variant of a kernel serves t on the device; None for an op without kernels."""

@@ -12,7 +12,8 @@ from ...core.spec import np_dtype
 from . import c_types as ct
 from .emit import OperandParam
 from .fusion import Fusion
-from .memory_map import Address, MemoryMap
+from .layout import Address
+from .memory_map import MemoryMap
 from .node import Host, Leaf, Node, View
 from .plan import Later, Launch, Ops, Within
 from .source import Source

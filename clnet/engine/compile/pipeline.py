@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import DTypeError
 from .fusion import Schedule
+from .graph import build
 from .launches import launches
 from .memory_map import MemoryMap, memory_map
 from .node import Graph
 from .plan import Plan
 from .schedule import schedule
+from .sized import SizedPlan
 from .sources import Code, written
 from .twins import paired
 
 if TYPE_CHECKING:
+    from ...core.tensor import Tensor
+    from ...core.varying import Varying
     from ..device.devices import Device
+
+
+def planned(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Device, first: Sequence[Tensor] = (),
+            into: Mapping[int, int] | None = None,
+            varying: Varying | None = None) -> tuple[Plan | SizedPlan, list[Tensor]]:
+    """The plan of the graph under `roots`, down to tensors that are `known`, and these, `first` before all others; with
+    `varying` one for many shapes.
+    """
+    graph = build(roots, known, device, first)
+    leaves, graph.leaves = graph.leaves, []  # values, which the plan would keep on the device
+    plan = compiled(graph, device, into) if varying is None else sized(graph, device, into or {}, varying)
+    return plan, leaves
 
 
 def compiled(graph: Graph, device: Device, into: Mapping[int, int] | None = None) -> Plan:
@@ -30,7 +45,7 @@ def compiled(graph: Graph, device: Device, into: Mapping[int, int] | None = None
 def parts(graph: Graph, device: Device, into: Mapping[int, int]) -> tuple[list[Code], MemoryMap]:
     """What a plan is made of: the code of its fusions, and where their values live."""
     for node in graph.nodes:
-        check_dtype(node.spec.dtype, device)
+        device.check_dtype(node.spec.dtype)
     scheduled = fused(graph, device)
     code = written(scheduled, device)
     return code, memory_map(scheduled, code, into)
@@ -47,14 +62,12 @@ def unlaid(graph: Graph, code: Sequence[Code], memory: MemoryMap) -> Plan:
                 memory.copies, graph.choices)
 
 
+def sized(graph: Graph, device: Device, into: Mapping[int, int], varying: Varying) -> SizedPlan:
+    """The plan for many shapes. Raises Unsettled where a kernel has to know one."""
+    code, memory = parts(graph, device, into)
+    return SizedPlan(unlaid(graph, code, memory), memory.slots, varying)
+
+
 def fused(graph: Graph, device: Device) -> Schedule:
     """What is computed together: twins first, as one fusion serves both, then the schedule."""
     return schedule(paired(graph, device))
-
-
-def check_dtype(dtype: str, device: Device) -> None:
-    """Raises DTypeError where the device does not compute with dtype."""
-    if dtype == "float64" and not device.fp64:
-        raise DTypeError(
-            f"{device.name}: expected a dtype that the device has; got float64; cast to float32 or use the numpy "
-            f"engine.")

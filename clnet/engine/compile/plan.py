@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from ... import show
 from ...core.op import Op
@@ -14,8 +14,10 @@ from ...core.size import Size, number, varies
 from ...core.spec import Spec
 from ...core.varying import Numbers
 from ...kernels.variant import Choice
-from .memory_map import Address, Layout
-from .node import Host
+from .layout import Address, Layout
+
+if TYPE_CHECKING:
+    from .node import Host
 
 
 class Later(NamedTuple):

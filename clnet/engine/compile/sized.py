@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ...core.size import number
 from ...core.varying import Varying
-from .memory_map import Slot, layout
-from .node import Graph
-from .pipeline import parts, unlaid
+from .layout import Slot, layout
 from .plan import Plan
-
-if TYPE_CHECKING:
-    from ..device.devices import Device
 
 LARGEST = (1 << 31) - 1  # kernels take sizes as int
 PLANS = 512  # kept for shapes that come again
@@ -62,9 +56,3 @@ class SizedPlan:
             self._plans.clear()
             self._lay()
         return self.template.at(numbers)
-
-
-def sized(graph: Graph, device: Device, into: Mapping[int, int], varying: Varying) -> SizedPlan:
-    """The plan for many shapes. Raises Unsettled where a kernel has to know one."""
-    code, memory = parts(graph, device, into)
-    return SizedPlan(unlaid(graph, code, memory), memory.slots, varying)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ForkedEngineError, NoDeviceError
+from ...errors import DTypeError, ForkedEngineError, NoDeviceError
 from ...show import Shown, Table, size
 from .faults import translated
 from .known_runtimes import Runtime, named
@@ -161,6 +161,13 @@ class Device(Shown):
         shown = [f.name for f in fields(self) if f.repr]
         return Table((), [(n.replace("_", " "), size(getattr(self, n)) if n in sizes else str(getattr(self, n)))
                           for n in shown], title=str(self), align="ll")
+
+    def check_dtype(self, dtype: str) -> None:
+        """Raises DTypeError where it does not compute with dtype."""
+        if dtype == "float64" and not self.fp64:
+            raise DTypeError(
+                f"{self.name}: expected a dtype that the device has; got float64; cast to float32 or use the numpy "
+                f"engine.")
 
 
 def compiled_lanes(runtime: Runtime, kind: str, told: int) -> int:

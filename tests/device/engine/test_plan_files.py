@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +20,7 @@ from clnet.core.op import OPS
 from clnet.core.state import Variable
 from clnet.core.tensor import Tensor, tensor
 from clnet.engine import plan_files
-from clnet.engine.compile import graph
+from clnet.engine.compile import pipeline
 from clnet.engine.explain import explain_replay
 from clnet.engine.plan_files import WAYS, PlanFiles, told
 from clnet.engine.plan_values import Unkept
@@ -57,9 +60,9 @@ def made() -> Recorded:
 
 def built(monkeypatch: pytest.MonkeyPatch, engine: Any, step: Callable[..., Any]) -> tuple[int, list[Any]]:
     """(graphs that two runs of a step built, results of the second) where this process has planned nothing yet."""
-    graphs, build = list[Any](), graph.build
+    graphs, build = list[Any](), pipeline.build
     with monkeypatch.context() as patch:
-        patch.setattr(graph, "build", lambda *args: graphs.append(args) or build(*args))
+        patch.setattr(pipeline, "build", lambda *args: graphs.append(args) or build(*args))
         engine.plans.clear()
         step(X)
         return len(graphs), [t.numpy() for t in step(X)]
@@ -115,8 +118,8 @@ def test_a_plan_for_many_shapes_is_read_too(files: Any, monkeypatch: pytest.Monk
         files.plans.clear()
         second, made = sized(), list[Any]()
         with monkeypatch.context() as patch:
-            build = graph.build
-            patch.setattr(graph, "build", lambda *args, made=made, build=build: made.append(args) or build(*args))
+            build = pipeline.build
+            patch.setattr(pipeline, "build", lambda *args, made=made, build=build: made.append(args) or build(*args))
             found = [second(x) for x in batches(*reader)]
         assert made == [] and second.recorded == 2
         for x, results in zip(batches(*reader), found, strict=True):
@@ -207,3 +210,21 @@ def test_a_plan_that_took_no_time_is_not_kept(files: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(plan_files, "WORTH", 0.0)
     monkeypatch.setenv(plan_files.VARIABLE, "0")
     assert PlanFiles(files.device, files.options).key(("add", ())) is None
+
+
+def test_a_process_whose_plans_are_on_disk_loads_no_planner(files: Any, tmp_path: Path) -> None:
+    code = """
+import sys
+import numpy as np
+import clnet
+model = clnet.Sequential(clnet.layers.Dense(6, 5, activation="relu"), clnet.layers.Dense(5, 3))
+trainer = clnet.Trainer(model, clnet.losses.CrossEntropyLoss(), clnet.optimizers.Adam())
+trainer.fit((np.zeros((8, 6), "float32"), np.zeros(8, "int32")), epochs=1, batch_size=8, verbose=False)
+print(*(name for name in sys.modules if name.startswith("clnet.engine.compile.")))
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CLNET_CACHE_DIR": str(tmp_path),
+           "CLNET_DEVICE": files.device.key, plan_files.VARIABLE: "1"}
+    first, second = (set(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True,
+                                        timeout=120, check=True).stdout.split()) for _ in "ab")
+    planner = {f"clnet.engine.compile.{name}" for name in ("graph", "schedule", "emit", "memory_map")}
+    assert planner <= first and not planner & second

@@ -15,7 +15,7 @@ from clnet import ops as F
 from clnet.core.state import Variable
 from clnet.core.tensor import tensor
 from clnet.engine import current, record
-from clnet.engine.compile import graph
+from clnet.engine.compile import pipeline
 from clnet.engine.device import commands
 from clnet.engine.record import Recorded
 
@@ -163,7 +163,7 @@ def test_few_of_many_threads_that_ended_are_kept_for(engine: Any) -> None:
 
 
 def test_what_is_known_runs_while_another_shape_is_planned(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside, over, build, planner = threading.Event(), threading.Event(), graph.build, "who plans"
+    inside, over, build, planner = threading.Event(), threading.Event(), pipeline.build, "who plans"
 
     def slowly(*arguments: Any) -> Any:
         if threading.current_thread().name == planner:
@@ -171,7 +171,7 @@ def test_what_is_known_runs_while_another_shape_is_planned(engine: Any, monkeypa
             assert over.wait(PATIENCE)
         return build(*arguments)
 
-    monkeypatch.setattr(graph, "build", slowly)
+    monkeypatch.setattr(pipeline, "build", slowly)
     recorded, x, found = products(23), normal(9, 23), []  # of which no plan is known
     for n in (4, 6):
         recorded.values(normal(n, 23))

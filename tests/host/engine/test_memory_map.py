@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clnet.engine.compile.memory_map import SLOT, Layout, Piece, Slot, _Taken, layout
+from clnet.engine.compile.layout import SLOT, Layout, Piece, Slot, _Taken, layout
 
 Place = tuple[int, int, int, int]  # start, end, first, last
 

@@ -8,7 +8,7 @@ import pytest
 from clnet.core.autodiff import gradients
 from clnet.core.recording import eager
 from clnet.core.tensor import Tensor
-from clnet.engine.compile.graph import signature
+from clnet.engine.compile.signature import signature
 from clnet.engine.plan_files import told
 from clnet.engine.plan_values import Unkept
 from clnet.layers import LSTM, Layer
