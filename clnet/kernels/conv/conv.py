@@ -48,8 +48,9 @@ UNROLLED = 4, 16  # phases, and their taps, up to which code is written out for 
 SPARE = 3  # registers that are then to be free, but of flat tiles
 PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
-COPIED, ADDED = 8, 16  # [half cycles] a vector of data or gradients that is copied, of sums that are added
-SPLITS = 4  # times as many pieces as there have to be, that are tried on many cores
+# Many cores: [half cycles] a vector of data or gradients that is copied, of sums that are added (estimates, fitted to
+# nothing; by them 18 of 22 gradients took less time on sixteen Xeon cores); times as many pieces as have to be, tried.
+COPIED, ADDED, SPLITS = 8, 16, 4
 CHUNK = 256  # values of a channel of the weight that a work-item packs
 
 
@@ -200,7 +201,7 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
         cb_most = max(1, min(tiles, t["copy"] // (cm * p.plane(rows) * size), t["sums"] // (nr * cm * k * size)))
         for cb in fewer(tiles, cb_most, cores):
             ob_most = max(1, min(panels, t["sums"] // (nr * cb * cm * k * size)))
-            for ob in fewer(panels, ob_most, cores) if cores > PAIRED else [ob_most]:
+            for ob in fewer(panels, ob_most, cores) if cores > PAIRED else [ob_most]:  # one and two: as measured
                 tile = dict(NV=nv, CM=cm, TB=tb, JB=rows, CB=cb * cm, OB=ob)
                 found.append((*_weight_cost(p, device, v, tile), tile))
     _, parted, best = min(found, key=lambda f: f[0])
