@@ -41,7 +41,7 @@ LIMIT = 64 << 20  # [bytes] of entries kept
 WORTH = 0.0002  # [s] of planning from which a plan is kept: a process that reads all of them loads no planner
 OURS = __name__.partition(".")[0] + "."
 PARTS = "core", "engine", "kernels", "ops"  # of clnet, of which plans are made
-ROOM = 64  # entries that are written between two looks at how much is kept
+ROOM = 64  # entries that a process writes between two looks at how much is kept: LIMIT may be passed by so many
 WAYS = 4  # entries of one structure whose sizes vary: each decided something else by them
 
 
