@@ -1,16 +1,17 @@
 """Line charts as SVG text, written without a drawing library: a few hundred points take a millisecond, so that a chart
 can be drawn again twice a second beside work that must not wait for it; a page, a notebook and a file show the same.
 
-Nothing but the standard library is imported. Colours are Okabe and Ito's, which the colour-blind can tell apart
+Colours are Okabe and Ito's, which the colour-blind can tell apart
 (https://jfly.uni-koeln.de/color/); lines differ by dashes and dots, too.
 """
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from .show import escaped
 
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
 WIDTH, HIGH = 270, 176  # [pixels] of a chart
@@ -20,8 +21,7 @@ DECADES = 40.0  # the ratio of greatest and least value from which on an axis is
 INK, PAPER = "#444444", "#ffffff"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Points of one name. What is not finite leaves a gap."""
 
     name: str
@@ -32,8 +32,7 @@ class Line:
     dots: bool = True  # where there are few points
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """Lines over common axes; `what` names the vertical one, with its unit if it has one."""
 
     what: str
@@ -74,7 +73,7 @@ def panel(chart: Chart) -> str:
 
 def _svg(wide: int, high: int, body: str, said: str, ink: str, style: str = "max-width:100%;height:auto") -> str:
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
-            f'role="img" aria-label="{html.escape(said)}" style="{style}" fill="{ink}" '
+            f'role="img" aria-label="{escaped(said)}" style="{style}" fill="{ink}" '
             f'font-family="system-ui,sans-serif">{body}</svg>')
 
 
@@ -88,7 +87,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", size: int = 12,
           weight: int = 400) -> str:
     fill = f' fill="{color}"' if color else ""
     return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"{fill} '
-            f'stroke="none">{html.escape(text)}</text>')
+            f'stroke="none">{escaped(text)}</text>')
 
 
 def _chart(chart: Chart, wide: int = WIDTH) -> str:

@@ -5,7 +5,6 @@ Host only and light: nothing but the standard library is imported. What has a ta
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import shutil
@@ -19,6 +18,13 @@ ROWS = 60  # a longer table is shown by its first and last rows
 NARROWEST = 8  # [characters] to which a column of text may shrink
 NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d+)?(e[-+]?\d+)?|nan|inf)( ?(%|[KMGT]i?B(/s)?|B|s|ms|µs|min|h|[KMGT]?FLOP/s))?",
                     re.IGNORECASE)
+
+
+def escaped(text: str) -> str:
+    """HTML that shows the text."""
+    import html  # and its table of two thousand names, which a start without pictures does without
+
+    return html.escape(text)
 
 
 def in_notebook() -> bool:
@@ -259,16 +265,16 @@ class Table:
         body = []
         for n, c in self._parts():
             if n is None:
-                gap = f'<td colspan="{len(self.align)}" style="text-align:left">{html.escape(c[0])}</td>'
+                gap = f'<td colspan="{len(self.align)}" style="text-align:left">{escaped(c[0])}</td>'
                 body.append(f"<tr>{gap}</tr>")
                 continue
             style, star = (' style="font-weight:600"', "* ") if n in self.marked else ("", "")
             body.append(f"<tr{style}>{self._html_row(c, 'td', star)}</tr>")
-        title = f'<div style="margin:0.3em 0;font-weight:600">{html.escape(self.title)}</div>' if self.title else ""
+        title = f'<div style="margin:0.3em 0;font-weight:600">{escaped(self.title)}</div>' if self.title else ""
         head = f"<thead><tr>{self._html_row(self.heads, 'th')}</tr></thead>" if self.heads else ""
         total = self._html_row(self.foot_cells, "td") if self.foot_cells else ""
         foot = total and f'<tfoot><tr style="font-weight:600;border-top:1px solid">{total}</tr></tfoot>'
-        notes = "".join(f'<div style="margin:0.3em 0">{html.escape(note)}</div>' for note in self.notes)
+        notes = "".join(f'<div style="margin:0.3em 0">{escaped(note)}</div>' for note in self.notes)
         style = "font-variant-numeric:tabular-nums;border-collapse:collapse"
         table = f'<table class="clnet" style="{style}">{head}<tbody>{"".join(body)}</tbody>{foot}</table>'
         return f'<div style="overflow-x:auto;margin-bottom:0.8em">{title}{table}{notes}</div>'
@@ -279,7 +285,7 @@ class Table:
         sides = {"l": "left", "r": "right"}
         texts = [before + row[0], *row[1:]] if row else []
         styles = [f"text-align:{sides[side]};padding:0.2em 0.7em" for side in self.align]
-        return "".join(f'<{tag} style="{style}">{html.escape(c)}</{tag}>'
+        return "".join(f'<{tag} style="{style}">{escaped(c)}</{tag}>'
                        for style, c in zip(styles, texts, strict=True))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from .. import ops as F
 from ..config.families import find
@@ -24,8 +23,7 @@ BYTE = 255.0  # what white is where pixels are bytes
 COLORS = (1, 3, 4)  # channels of pictures as files have them
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Images x (N, C, H, W) and what belongs to them.
 
     targets   one (N, …); several where whole numbers were mixed
@@ -62,7 +60,7 @@ class Transform(Configured):
 
     def apply(self, batch: Batch, *u: Tensor) -> Batch:
         """The images, and targets with them."""
-        return replace(batch, x=self.forward(batch.x, *u))
+        return batch._replace(x=self.forward(batch.x, *u))
 
     # --- what is called
     def __call__(self, x: TensorLike, random: int | Generator = 0) -> Tensor:
@@ -162,8 +160,8 @@ def augmented(transform: Transform, batch: Batch, random: Generator) -> Batch:
         pixels = x if is_float(x.dtype) else x.astype("float32") * (1 / BYTE)
         whole = -(-count // 4) * 4  # blocks, so that their number says nothing of whether 4 divides the batch's
         u = uniform((whole, x.shape[0]), random.key, random.advance())
-        found = transform.apply(replace(batch, x=pixels), *(u[k] for k in range(count)))
-        return found if scale == 1.0 else replace(found, x=found.x * scale)
+        found = transform.apply(batch._replace(x=pixels), *(u[k] for k in range(count)))
+        return found if scale == 1.0 else found._replace(x=found.x * scale)
 
 
 def each(u: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ Targets that are pictures move with them; there the nearest pixel is read, for c
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from .. import ops as F
 from ..config.fields import choice, field
@@ -36,7 +35,7 @@ class Moving(Transform, abstract=True):
             whole = y if is_float(y.dtype) else y.astype("float32")  # exact up to 2²⁴ classes
             there = self.moved(F.reshape(whole, (n, -1, height, width)), u, True)
             found.append(F.reshape(there, y.shape).astype(y.dtype))
-        return replace(super().apply(batch, *u), targets=tuple(found))
+        return super().apply(batch, *u)._replace(targets=tuple(found))
 
 
 class RandomHorizontalFlip(Moving):

@@ -7,7 +7,6 @@ both count, by their shares: Σ λ l(o, y) + (1 − λ) l(o, y′) over Σ λ + 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from .. import ops as F
 from ..config.fields import field, positive
@@ -67,7 +66,7 @@ class MixUp(Transform):
         return x * share + partner(x) * (1.0 - share)
 
     def apply(self, batch: Batch, *u: Tensor) -> Batch:
-        return mixed(replace(batch, x=self.forward(batch.x, *u)), self._share(u))
+        return mixed(batch._replace(x=self.forward(batch.x, *u)), self._share(u))
 
     def _share(self, u: tuple[Tensor, ...]) -> Tensor:
         return F.where(u[0] < self.p, beta(self.alpha, u[1], u[2]), 1.0)
@@ -91,11 +90,11 @@ class CutMix(Transform):
 
     def apply(self, batch: Batch, *u: Tensor) -> Batch:
         box, share = self._box(batch.x, u)
-        found = replace(batch, x=F.where(box, partner(batch.x), batch.x))
+        found = batch._replace(x=F.where(box, partner(batch.x), batch.x))
         if not batch.pictures:
             return mixed(found, share)
         inside = F.reshape(box, (box.shape[0], *box.shape[2:]))
-        return replace(found, targets=tuple(
+        return found._replace(targets=tuple(
             F.where(inside if y.ndim == 3 else box, partner(y), y) for y in batch.targets))
 
     def _box(self, x: Tensor, u: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -124,13 +123,13 @@ def mixed(batch: Batch, share: Tensor) -> Batch:
         return batch
     if not is_float(batch.targets[0].dtype):
         before = batch.shares or (F.ones(share.shape) if batch.weight is None else batch.weight,)
-        return replace(batch, targets=(*batch.targets, *map(partner, batch.targets)),
+        return batch._replace(targets=(*batch.targets, *map(partner, batch.targets)),
                        shares=(*(s * share for s in before), *(partner(s) * (1.0 - share) for s in before)))
     (y,), weight = batch.targets, batch.weight
     beside = F.reshape(share, (-1, *(1,) * (y.ndim - 1))).astype(y.dtype)
     if weight is not None:
         weight = weight * share + partner(weight) * (1.0 - share)
-    return replace(batch, targets=(y * beside + partner(y) * (1.0 - beside),), weight=weight)
+    return batch._replace(targets=(y * beside + partner(y) * (1.0 - beside),), weight=weight)
 
 
 def beta(alpha: float, u: Tensor, v: Tensor) -> Tensor:

@@ -9,16 +9,14 @@ Declared where they are written, with example calls; status, golden values and d
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .op import Samples, family
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """What is declared of one. `differentiable`: whether a derivative can be taken through it."""
 
     name: str

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -167,7 +167,6 @@ class View(Op):
         return 0.0
 
 
-@dataclass(eq=False, repr=False)
 class Concatenation(Op):
     """Parts side by side, each computed straight into its place."""
 
@@ -305,8 +304,7 @@ def _float_of(*dtypes: str) -> str:
     return "float32" if dtype in ("bool", "int8", "uint8", "int16", "uint16") else "float64"
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """How a reduction runs: state components, what one element contributes, how two states merge, the result.
 
     init, lift, merge and finish are C expressions, one per component: `lift` over `x` (element) and `i`
@@ -389,4 +387,5 @@ def kernel(
 
 def positional(fn: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's positional parameters."""
-    return tuple(k for k, p in inspect.signature(fn).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
+    code = inspect.unwrap(fn).__code__  # inspect.signature makes objects, of a hundred functions at each start
+    return code.co_varnames[code.co_posonlyargcount : code.co_argcount]

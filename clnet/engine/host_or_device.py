@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +128,7 @@ def _time(call: Callable[[], Any]) -> float:
         for _ in range(repeats):
             call()
         samples.append((time.perf_counter() - start) / repeats)
-    return median(samples)
+    return float(np.median(samples))
 
 
 def save(device: Device, elements: dict[str, int]) -> None:

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -65,8 +65,7 @@ class Kind:
         return (self.reads in YES_NO or self.reads == GIVEN) and self.output.shape == self.target.shape
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """A batch as statistics read it.
 
     counts   which targets count: bool (N, T), or weights (N,); None: all

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import safetensors.numpy
 
 from ..config.fields import parse_json
 from ..core.spec import dtype_name, is_float, np_dtype
@@ -41,6 +40,8 @@ FROM_FILE = {"BOOL": "bool", "F16": "float16", "BF16": "bfloat16", "F32": "float
 # --- the container
 def write(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]], meta: Mapping[str, str]) -> None:
     """Arrays and texts into one file, atomically. Raises CheckpointError when it cannot be written."""
+    import safetensors.numpy
+
     path = _path(path, "save")
     whole = {}
     for name, array in arrays.items():
@@ -117,6 +118,8 @@ def _sweep(path: Path) -> None:
 def read(path: str | Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     """(arrays, texts) of a file that `write` made. Raises CheckpointError for anything else, or a single changed bit.
     """
+    import safetensors
+
     path = _path(path, "load")
     who = f"load({path.name})"
     try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..config.fields import field
 from ..config.schema import nodes
@@ -22,8 +21,7 @@ from .network import TRIAL, _Network, apply, sample_spec
 NODE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One use of a layer in a Graph: `inputs` are names of inputs or nodes;
     "lstm:1" is the second output of node "lstm".
     """

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ FAMILY = "index"
 Merge = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """How values meet what is there.
 
     merge    (what is there, what comes) -> the result

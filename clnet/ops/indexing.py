@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,8 +103,7 @@ def axes_of(k: object) -> int:
     return 0 if k is None or k is Ellipsis else k.ndim if isinstance(k, np.ndarray) else 1
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """The elements that integers, slices and None select: start + step · i, i < size, of an x whose axes `flips` are
     turned, in an array of `shape`.
     """

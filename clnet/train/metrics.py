@@ -27,8 +27,6 @@ from ..metrics.base import (
     metric,
     suggestion,
 )
-from ..metrics.hits import Accuracy, BinaryAccuracy, LabelAccuracy
-from ..metrics.regression import R2, RMSE
 from ..names import guide as _guide
 
 __all__ = ["Bound", "bound", "defaults", "metric", "resolve"]
@@ -100,11 +98,11 @@ def defaults(loss: Callable[..., Any], output: Spec, target: Spec) -> tuple[str,
     """
     reads, several = reading(loss), len(output.shape) == 2 and output.shape[1] > 1
     if reads in CLASSES:
-        wanted: tuple[type[Metric], ...] = (Accuracy,)
+        wanted: tuple[type[Metric], ...] = (offered.Accuracy,)
     elif reads in YES_NO:
-        wanted = (LabelAccuracy,) if several else (BinaryAccuracy,)
+        wanted = (offered.LabelAccuracy,) if several else (offered.BinaryAccuracy,)
     else:
-        wanted = (RMSE, R2)
+        wanted = (offered.RMSE, offered.R2)
     return tuple(m.key for m in wanted if reads and METRICS[m.key].fits(Kind(reads, output, target)))
 
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..curves import Chart, Drawing, panel
+from ..show import escaped
 from .messages import Messages
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Panel:
 
 
 def _line(words: Sequence[str]) -> str:
-    items = "".join(f'<span style="white-space:nowrap;margin-right:1.2em">{html.escape(word)}</span> '
+    items = "".join(f'<span style="white-space:nowrap;margin-right:1.2em">{escaped(word)}</span> '
                     for word in words)
     return f'<div style="line-height:1.6;white-space:normal;font-variant-numeric:tabular-nums">{items}</div>'
 

@@ -5,13 +5,12 @@ they are some.
 from __future__ import annotations
 
 import base64
-import html
 import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..show import Table, plural
+from ..show import Table, escaped, plural
 
 if TYPE_CHECKING:
     from .samples import Dataset
@@ -26,7 +25,7 @@ def page(data: Dataset) -> str:
     """The data set in HTML, self-contained."""
     first = data.rows(slice(0, max(PICTURES, ROWS)))
     x = [a for a in first[0] if _is_picture(a)]
-    head = f'<div style="margin:0.3em 0"><b>{html.escape(data.title)}</b>: {plural(len(data), "sample")}</div>'
+    head = f'<div style="margin:0.3em 0"><b>{escaped(data.title)}</b>: {plural(len(data), "sample")}</div>'
     return "".join([head, _shapes(data).html(), _counts(data),
                     _pictures(data, x[0], first[1]) if x else _first(data, first)])
 
@@ -71,7 +70,7 @@ def _captions(data: Dataset, y: Array) -> list[str]:
     if not data.labelled:
         return [""] * PICTURES
     named = data.classes and y.ndim == 1 and y.dtype.kind in "iu"
-    return [html.escape(data.classes[v] if named else str(v)) for v in y[:PICTURES]]
+    return [escaped(data.classes[v] if named else str(v)) for v in y[:PICTURES]]
 
 
 def _png(pixels: Array) -> str:

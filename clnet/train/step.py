@@ -6,8 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +44,7 @@ def mode(model: Layer, training: bool) -> Iterator[None]:
         model.train(before)
 
 
-@dataclass(frozen=True)
-class Learning:
+class Learning(NamedTuple):
     """How a batch of training is learnt from.
 
     weighing      what weighs samples and classes
@@ -54,7 +52,7 @@ class Learning:
     augmentation  what changes its images; None: they are as they come
     """
 
-    weighing: Weighing = field(default_factory=Weighing)
+    weighing: Weighing = Weighing()
     pieces: int = 1
     augmentation: Augmentation | None = None
 

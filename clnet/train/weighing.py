@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from ..names import ending
 from .samples import Batch, Samples
 
 
-@dataclass(frozen=True)
-class Weighing:
+class Weighing(NamedTuple):
     """w = (weight of the sample) · (weight of its class); the loss of a batch is Σ w l / Σ w.
 
     samples   whether the last input of a batch is the weights of its samples

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +13,7 @@ TIGHT = 1.01  # times the least possible that an arena may take without another 
 TRIES, PLACED = 24, 1200  # orders that are tried, and slots that are placed for that in all
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Where a value lives: "leaf", "out" or "slot" with its number, or "arena" with a byte offset; plus an element
     offset. A slot's place in the arena is known once all are laid.
     """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import os
-import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -26,15 +26,12 @@ def give(kernel: Any, place: int, number: Any) -> None:
 
 @functools.cache
 def _remember_callers() -> None:
-    """PyOpenCL writes a Python function that calls a kernel for each one that is made, or looks it up in a data base
-    in the home folder: 0.2 ms, of which a plan of 600 launches makes 600. It is the same for a name and a number of
-    arguments, so it is kept. A release of PyOpenCL without that function is left as it is.
+    """PyOpenCL writes a Python function that calls a kernel for each one that is made: 0.2 ms, of which a plan of 600
+    launches makes 600. It is the same for a name and a number of arguments, so it is kept. A release of PyOpenCL
+    without that function is left as it is.
     """
-    import pyopencl as cl
-
-    if not _keeps_callers():
-        cl._PYOPENCL_NO_CACHE = True  # else it cannot even be imported
-    from pyopencl import invoker
+    with _without_data_base():
+        from pyopencl import invoker
 
     write: Callable[..., Any] | None = getattr(invoker, "generate_enqueue_and_set_args", None)
     if write is None:
@@ -44,29 +41,30 @@ def _remember_callers() -> None:
     @functools.wraps(write)
     def remembered(*args: Any, **more: Any) -> Any:
         key = args, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in more.items())
-        try:
-            found = known.get(key)
-        except TypeError:  # something that cannot be a key
-            return write(*args, **more)
-        if found is None:
+        with _without_data_base():
             try:
-                found = write(*args, **more)
-            except (OSError, sqlite3.Error):  # the folder is full, or was taken away meanwhile
-                cl._PYOPENCL_NO_CACHE = True
-                found = write(*args, **more)
-            known[key] = found
-        return found
+                if key not in known:
+                    known[key] = write(*args, **more)
+                return known[key]
+            except TypeError:  # something that cannot be a key
+                return write(*args, **more)
 
     invoker.generate_enqueue_and_set_args = remembered
 
 
-def _keeps_callers() -> bool:
-    """Whether PyOpenCL can write into the folder of its data base."""
-    try:
-        from platformdirs import user_cache_dir
+@contextlib.contextmanager
+def _without_data_base() -> Iterator[None]:
+    """PyOpenCL can keep such functions in a data base in the home folder, too. Finding it takes as long as writing ten
+    of them, and where the folder is full or not to be written to it cannot even be imported.
+    """
+    import pyopencl as cl
 
-        folder = user_cache_dir("pytools", "pytools")
-        os.makedirs(folder, exist_ok=True)
-    except (ImportError, OSError):
-        return False
-    return os.access(folder, os.W_OK)
+    with _telling:
+        before, cl._PYOPENCL_NO_CACHE = cl._PYOPENCL_NO_CACHE, True
+        try:
+            yield
+        finally:
+            cl._PYOPENCL_NO_CACHE = before
+
+
+_telling = threading.Lock()  # of PyOpenCL, for all threads

@@ -6,14 +6,13 @@ A runtime that no row knows is "other": it is taken to do what OpenCL promises a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 RANKS = {"gpu": 0, "cpu": 2, "accelerator": 3}
 LAST = dict.fromkeys(RANKS, 9)
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(NamedTuple):
     """What is particular to one runtime.
 
     words         one of them in the name of the platform or its vendor, in lower case, tells it
@@ -41,7 +40,7 @@ class Runtime:
     words: tuple[str, ...] = ()
     title: str = ""
     usual: str = "gpu"
-    ranks: Mapping[str, int] = field(default_factory=RANKS.copy)
+    ranks: Mapping[str, int] = RANKS
     simulator: bool = False
     inline_ptx: bool = False
     cast_loads: bool = False

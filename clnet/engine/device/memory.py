@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import OutOfDeviceMemory
 from ...show import size
@@ -64,8 +64,7 @@ def default_limit(device: Device) -> int:
     return max(LEAST_BUDGET, min(share, available_memory() - HEADROOM))
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Bytes, except `allocations` (buffers really made) and `requests` (blocks handed out)."""
 
     active: int

@@ -24,9 +24,9 @@ import os
 import platform
 import sys
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
 AVX2 = {"avx2", "fma"}
@@ -37,8 +37,7 @@ READ_WRITE_RUN, READ_RUN = 7, 5
 _keep: list[object] = []
 
 
-@dataclass(frozen=True)
-class Mend:
+class Mend(NamedTuple):
     """What PoCL called this processor, what it calls it now (the same if untouched), and why."""
 
     was: str = ""

@@ -171,10 +171,11 @@ class ProgramCache:
 
     def lacks(self, key: str, source: str) -> bool:
         """Whether it would have to be compiled, and can be kept on disk."""
-        if LATER in source or not self._lasting(source):
+        if LATER in source or self.device.known.keeps:
             return False
         with self._lock:
-            return key not in self._programs and not self.store.path(key).exists()
+            there = key in self._programs or self.store.path(key).exists()
+        return not there and self._lasting(source)
 
     def get(self, source: str, options: Sequence[str] = (), *, name: str = "program") -> Any:
         """The built cl.Program; `name` is that of its kernel. KernelBuildError."""
@@ -265,8 +266,7 @@ class ProgramCache:
         return not self.device.known.keeps and not ("include" in source and INCLUDE.search(source))
 
     def _make(self, key: str, source: str, options: Sequence[str], name: str) -> Any:
-        lasting = self._lasting(source)
-        program = self._from_disk(key, options, name) if lasting else None
+        program = self._from_disk(key, options, name)  # where only what lasts lies: the text is long to look through
         if program is not None:
             if key in self._fresh:
                 self._fresh.discard(key)
@@ -275,7 +275,7 @@ class ProgramCache:
             return program
         program = self.build(source, options, name)
         self._count(builds=1)
-        if not lasting:
+        if not self._lasting(source):
             self._unkept += 1
             return program
         self.keep(key, program)

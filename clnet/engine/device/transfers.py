@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(NamedTuple):
     """Bytes and copies between host and device."""
 
     bytes_to_device: int = 0
