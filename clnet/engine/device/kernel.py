@@ -13,7 +13,7 @@ def kernel_of(program: Any, name: str) -> Any:
     """A cl.Kernel of its own, for one thread: arguments are its state."""
     import pyopencl as cl
 
-    _remember_callers()
+    _write_callers_late()
     return cl.Kernel(getattr(program, "_prg", program), name)  # cl.Program's own look-ups take 0.1 ms more
 
 
@@ -25,10 +25,10 @@ def give(kernel: Any, place: int, number: Any) -> None:
 
 
 @functools.cache
-def _remember_callers() -> None:
-    """PyOpenCL writes a Python function that calls a kernel for each one that is made: 0.2 ms, of which a plan of 600
-    launches makes 600. It is the same for a name and a number of arguments, so it is kept. A release of PyOpenCL
-    without that function is left as it is.
+def _write_callers_late() -> None:
+    """PyOpenCL writes two Python functions for each kernel that is made, which call it and set its arguments: 0.2 ms,
+    of which a plan of 600 launches makes 600. From now on they are written when they are first called. A release of
+    PyOpenCL without what writes them is left as it is.
     """
     with _without_data_base():
         from pyopencl import invoker
@@ -36,26 +36,23 @@ def _remember_callers() -> None:
     write: Callable[..., Any] | None = getattr(invoker, "generate_enqueue_and_set_args", None)
     if write is None:
         return
-    known: dict[Any, Any] = {}
 
     @functools.wraps(write)
-    def remembered(*args: Any, **more: Any) -> Any:
-        key = args, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in more.items())
-        with _without_data_base():
-            try:
-                if key not in known:
-                    known[key] = write(*args, **more)
-                return known[key]
-            except TypeError:  # something that cannot be a key
+    def later(*args: Any, **more: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        @functools.cache
+        def written() -> Any:
+            with _without_data_base():
                 return write(*args, **more)
 
-    invoker.generate_enqueue_and_set_args = remembered
+        return lambda *a, **k: written()[0](*a, **k), lambda *a, **k: written()[1](*a, **k)
+
+    invoker.generate_enqueue_and_set_args = later
 
 
 @contextlib.contextmanager
 def _without_data_base() -> Iterator[None]:
-    """PyOpenCL can keep such functions in a data base in the home folder, too. Finding it takes as long as writing ten
-    of them, and where the folder is full or not to be written to it cannot even be imported.
+    """PyOpenCL can keep what it writes in a data base in the home folder. Finding that takes as long as writing for ten
+    kernels, and where the folder is full or not to be written to it cannot even be imported.
     """
     import pyopencl as cl
 

@@ -8,12 +8,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from clnet.engine.device.commands import Queue
 from clnet.engine.device.devices import Device, devices
+from clnet.engine.device.kernel import kernel_of
 from clnet.engine.device.programs import ProgramCache
 from clnet.errors import KernelBuildError
 
@@ -26,15 +28,22 @@ OPTIONS = ["-DSTEP=2.0f"]
 
 def works(cache: ProgramCache) -> bool:
     """The program that comes out of the cache computes."""
+    return added(cache, cache.get(SOURCE, OPTIONS)) == 3.0
+
+
+def added(cache: ProgramCache, program: Any) -> float:
+    """What a program makes of ones; all alike."""
     import pyopencl as cl
 
     queue = Queue(cache.device)
     buffer = cl.Buffer(cache.context, cl.mem_flags.READ_WRITE, 64)
     queue.upload(buffer, np.ones(16, np.float32))
-    kernel = cl.Kernel(cache.get(SOURCE, OPTIONS), "add")
+    kernel = cl.Kernel(program, "add")
     kernel.set_args(buffer)
     cl.enqueue_nd_range_kernel(queue.commands, kernel, (16,), None)
-    return bool((queue.download(buffer, np.empty(16, np.float32)) == 3.0).all())
+    found = queue.download(buffer, np.empty(16, np.float32))
+    assert (found == found[0]).all()
+    return float(found[0])
 
 
 @pytest.mark.parametrize("device", FOUND)
@@ -48,6 +57,38 @@ def test_the_second_time_comes_from_memory(device: Device, tmp_path: Path) -> No
     assert counters.seconds > 0
     cache.reset()
     assert cache.counters().builds == 0
+
+
+@pytest.mark.parametrize("device", STORING)
+def test_what_includes_a_file_is_not_kept(device: Device, tmp_path: Path) -> None:
+    (tmp_path / "step.h").write_text("#define STEP 2.0f\n")
+    source, options = f'  # include "{tmp_path / "step.h"}"\n{SOURCE}', [f"-I{tmp_path}"]
+    cache = ProgramCache(device, tmp_path / "programs")
+    cache.get(source, options, name="add")
+    assert cache.store.entries() == [] and not cache.lacks(cache.key(source, options), source)
+    (tmp_path / "step.h").write_text("#define STEP 5.0f\n")
+    program = ProgramCache(device, tmp_path / "programs").get(source, options, name="add")
+    assert added(cache, program) == 6.0
+
+
+@pytest.mark.parametrize("device", FOUND)
+def test_pyopencl_calls_kernels_by_its_own_means(device: Device, tmp_path: Path) -> None:
+    import pyopencl as cl
+
+    cache, queue, before = ProgramCache(device, tmp_path / "programs"), Queue(device), cl._PYOPENCL_NO_CACHE
+    program = cache.get(SOURCE, OPTIONS)
+    kernel_of(program, "add")
+    buffer = cl.Buffer(cache.context, cl.mem_flags.READ_WRITE, 64)
+    queue.upload(buffer, np.ones(16, np.float32))
+    kernel = cl.Kernel(program, "add")
+    kernel(queue.commands, (16,), None, buffer)
+    kernel.set_args(buffer)
+    cl.enqueue_nd_range_kernel(queue.commands, kernel, (16,), None)
+    program.add(queue.commands, (16,), None, buffer)
+    assert (queue.download(buffer, np.empty(16, np.float32)) == 7.0).all()
+    with pytest.raises(TypeError):
+        kernel(queue.commands, (16,), None)
+    assert before == cl._PYOPENCL_NO_CACHE, "PyOpenCL keeps what others build"
 
 
 @pytest.mark.parametrize("device", FOUND)
