@@ -1,8 +1,8 @@
 """Line charts as SVG text, written without a drawing library: a few hundred points take a millisecond, so that a chart
 can be drawn again twice a second beside work that must not wait for it; a page, a notebook and a file show the same.
 
-Colours are Okabe and Ito's, which the colour-blind can tell apart
-(https://jfly.uni-koeln.de/color/); lines differ by dashes and dots, too.
+Colours are Okabe and Ito's, which the colour-blind can tell apart (https://jfly.uni-koeln.de/color/); lines differ by
+dashes and dots, too.
 """
 
 from __future__ import annotations

@@ -134,8 +134,6 @@ def _plain_spec(spec: Spec | None) -> Any:
 def _node(value: object, path: str) -> Node:
     if isinstance(value, dict) and set(value) == {"name", "layer", "inputs"}:
         value = (value["name"], value["layer"], value["inputs"])
-    elif isinstance(value, Node):
-        value = (value.name, value.layer, value.inputs)
     if not isinstance(value, tuple) or len(value) != 3:
         raise ConfigError(f"Graph.{path}: expected (name, layer, inputs); got {value!r}.")
     name, layer, inputs = value
