@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from .errors import ConfigError
 from .names import guide as _guide
 
+PIECE = 1 << 14  # numbers that are drawn at once: their memory is in the caches when the next are drawn
 _generator = np.random.default_rng(0)
 
 
@@ -39,14 +41,22 @@ def generator() -> np.random.Generator:
     return _generator
 
 
+def _drawn(shape: tuple[int, ...], draw: Callable[[int], Any]) -> np.ndarray[Any, Any]:
+    """draw(count) in float32: a piece at a time, which gives the same numbers without all of them in float64."""
+    flat = np.empty(math.prod(shape), np.float32)
+    for start in range(0, flat.size, PIECE):
+        flat[start : start + PIECE] = draw(min(PIECE, flat.size - start))
+    return flat.reshape(shape)
+
+
 def uniform(shape: tuple[int, ...], limit: float) -> np.ndarray[Any, Any]:
     """U(−limit, limit)"""
-    return _generator.uniform(-limit, limit, shape).astype(np.float32)
+    return _drawn(shape, functools.partial(_generator.uniform, -limit, limit))
 
 
 def normal(shape: tuple[int, ...], std: float = 1.0, mean: float = 0.0) -> np.ndarray[Any, Any]:
     """N(mean, std²)"""
-    return _generator.normal(mean, std, shape).astype(np.float32)
+    return _drawn(shape, functools.partial(_generator.normal, mean, std))
 
 
 def fan(shape: tuple[int, ...]) -> tuple[int, int]:

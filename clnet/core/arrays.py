@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from decimal import Decimal
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +26,11 @@ MEND = {"O": "convert them first: np.array(list, float)",
         "m": "turn them into numbers first: t / np.timedelta64(1, 's')",
         "c": "stack their parts: np.stack([z.real, z.imag], -1)",
         "V": "stack the columns first: np.stack([a[name] for name in a.dtype.names], -1)"}
+
+
+def alike(array: Array) -> bool:
+    """Whether it is one number in memory that stands in every place."""
+    return array.size > 1 and not any(array.strides)
 
 
 # --- what other libraries' things can do
@@ -174,6 +178,8 @@ def _of_numbers(a: Array, who: str) -> Array:
 
 def _of_objects(a: Array) -> Array | None:
     """Numbers that NumPy holds as objects, None among them missing; None where there is anything else."""
+    from decimal import Decimal
+
     kinds = set(map(type, a.flat))
     if not all(issubclass(k, (Real, Decimal, np.bool_, type(None))) for k in kinds):
         return None

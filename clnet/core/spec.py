@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
@@ -47,7 +46,11 @@ class Spec(NamedTuple):
 @functools.cache
 def np_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype of a name; bfloat16 is ml_dtypes' one."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
 
 
 @functools.cache

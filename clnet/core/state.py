@@ -22,7 +22,7 @@ from .operators import Operators
 from .recording import local
 from .running import on_flush
 from .spec import Spec, np_dtype
-from .tensor import Tensor, as_tensor, joined, tensor
+from .tensor import Tensor, as_tensor, filled, joined, leaf, tensor
 from .values import shown
 
 _structure = 0
@@ -135,6 +135,11 @@ class Variable(Operators):
         self._tensor = Tensor(None, (), {}, t.spec, storage=t.storage, name=self.name)
 
 
+def blank(shape: Sequence[int], dtype: str, name: str, number: float = 0) -> Variable:
+    """A variable that starts as one number everywhere."""
+    return Variable(filled(shape, dtype, number, name), name)
+
+
 def _copied(kind: type[Variable], value: np.ndarray[Any, Any], name: str, dtype: str,
             facts: dict[str, Any]) -> Variable:
     variable = kind(value, name, dtype=dtype)
@@ -227,7 +232,7 @@ class Arena:
         self.offsets = [0, *itertools.accumulate(p.size for p in params)]
         self.size = self.offsets.pop()
         self.dtype = params[0].dtype if params else "float32"
-        self.flat = Variable(self._gather([p.numpy() for p in params]), "parameters", "weight")
+        self.flat = Variable(leaf(self._gather([p.numpy() for p in params]), "parameters"), "parameters", "weight")
         self.memory: dict[str, Variable] = {}  # what an optimizer keeps beside it
         self._views: list[Tensor | None] = []
         self._were: list[weakref.ref[Tensor] | None] = []  # what they were before the vector became a leaf
@@ -277,7 +282,7 @@ class Arena:
 
     def load(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
         """New values for all parts, as one upload."""
-        self.flat._tensor = tensor(self._gather(arrays), name="parameters")
+        self.flat._tensor = leaf(self._gather(arrays), "parameters")
 
     def pack(self, parts: Sequence[Any]) -> Tensor:
         """One vector of the parts (gradients, say), each computed straight into its place by the plan."""

@@ -84,8 +84,18 @@ def tensor(value: TensorLike, dtype: Any = None, name: str = "") -> Tensor:
     array = np.ascontiguousarray(array, np_dtype(dtype_name(dtype))).reshape(array.shape)
     if isinstance(value, np.ndarray) and np.shares_memory(array, value):
         array = array.copy()
+    return leaf(array, name)
+
+
+def leaf(array: np.ndarray[Any, Any], name: str = "") -> Tensor:
+    """A leaf that takes the array over, uncopied: nobody may write to it from now on."""
     array.flags.writeable = False
-    return Tensor(None, (), {}, Spec(array.shape, dtype_name(dtype)), array, name=name)
+    return Tensor(None, (), {}, Spec(array.shape, dtype_name(array.dtype)), array, name=name)
+
+
+def filled(shape: Sequence[int], dtype: str, number: float = 0, name: str = "") -> Tensor:
+    """A leaf of one number everywhere: on the host it takes the memory of one, and a device fills its own."""
+    return leaf(np.broadcast_to(np.array(number, np_dtype(dtype)), shape), name)
 
 
 def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "") -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import alike
 from ..core.recording import eager
 from ..core.spec import Spec, np_dtype
 from ..core.tensor import Tensor, no_value
@@ -137,7 +138,7 @@ class OpenCLEngine:
         """The values on the host."""
         waiting = [t for t in tensors if t.value is None]
         self.run(waiting)
-        return [t.value if t.value is not None else t.storage.numpy() for t in tensors]
+        return [np.asarray(t.value, order="C") if t.value is not None else t.storage.numpy() for t in tensors]
 
     def on_host(self, t: Tensor) -> np.ndarray[Any, Any] | None:
         """The value, where it was measured that the host is sooner done with a call on host arrays; else None."""
@@ -154,7 +155,10 @@ class OpenCLEngine:
         self.device.check_dtype(leaf.dtype)
         value = np.asarray(value, np_dtype(leaf.dtype))
         block = self.pool.alloc(leaf.spec.nbytes, leaf.name or "tensor")
-        self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
+        if alike(value):
+            self.queue.fill(block.buffer, value.reshape(-1)[:1], value.size)
+        else:
+            self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
         leaf.storage = DeviceArray(self, block, leaf.spec)
         return block
 
@@ -163,11 +167,8 @@ class OpenCLEngine:
 
     def zeros(self, nbytes: int) -> Block:
         """A block of zeros."""
-        import pyopencl as cl
-
         block = self.pool.alloc(nbytes, "kept")
-        with translated(self.device.key):
-            cl.enqueue_fill_buffer(self.queue.commands, block.buffer, np.zeros(1, np.uint32), 0, nbytes)
+        self.queue.fill(block.buffer, np.zeros(4, np.uint8), nbytes // 4)
         return block
 
     # --- plans

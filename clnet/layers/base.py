@@ -23,7 +23,7 @@ from ..core.op import OPS
 from ..core.size import number
 from ..core.spec import Spec, is_float
 from ..core.state import Generator, Parameter, Parameters, Variable, Variables
-from ..core.tensor import Operators, Tensor, TensorLike
+from ..core.tensor import Operators, Tensor, TensorLike, leaf
 from ..errors import ConfigError, DataError, DTypeError, ShapeError
 from ..habits import LAYER, MODEL
 from ..names import ending_of_argument, lacking
@@ -48,20 +48,20 @@ class New:
         return shape
 
     def weight(self, *shape: int, fan_in: int = 0, role: str = "weight") -> Parameter:
-        return Parameter(init.uniform(self._sized(shape), (fan_in or init.fan(shape)[0]) ** -0.5), role=role)
+        return Parameter(leaf(init.uniform(self._sized(shape), (fan_in or init.fan(shape)[0]) ** -0.5)), role=role)
 
     def bias(self, *shape: int, fan_in: int) -> Parameter:
         """What is added to a product over `fan_in` numbers; the field that says whether it is there is `use_bias`."""
         return self.weight(*shape, fan_in=fan_in, role="bias")
 
     def zeros(self, *shape: int, role: str = "bias") -> Parameter:
-        return Parameter(np.zeros(self._sized(shape), np.float32), role=role)
+        return Parameter(leaf(np.zeros(self._sized(shape), np.float32)), role=role)
 
     def ones(self, *shape: int, role: str = "normalization") -> Parameter:
-        return Parameter(np.ones(self._sized(shape), np.float32), role=role)
+        return Parameter(leaf(np.ones(self._sized(shape), np.float32)), role=role)
 
     def normal(self, *shape: int, std: float = 1.0, role: str = "weight") -> Parameter:
-        return Parameter(init.normal(self._sized(shape), std), role=role)
+        return Parameter(leaf(init.normal(self._sized(shape), std)), role=role)
 
     def value(self, array: Array | Sequence[float], role: str = "weight") -> Parameter:
         return Parameter(np.asarray(array, np.float32), role=role)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from ..core import arguments
@@ -66,6 +65,8 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
     x = as_tensor(x)
     if not is_float(x.dtype):
         return x
+    import ml_dtypes
+
     ends = ml_dtypes.finfo(np_dtype(x.dtype))
     gone, high, low = (arguments.real("nan_to_num", name, v) for name, v in (
         ("nan", nan), ("posinf", float(ends.max) if posinf is None else posinf),

@@ -68,8 +68,8 @@ class Adagrad(Optimizer):
     def pace(self, lr: float, t: int) -> float:
         return lr / (1 + (t - 1) * self.lr_decay)
 
-    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.full(w.shape, self.initial_accumulator)
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> float:
+        return self.initial_accumulator
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         g = decayed(w, g, h)
@@ -228,8 +228,8 @@ class Rprop(Optimizer):
     def batch(self, samples: int) -> int:
         return samples  # signs of noise would be followed as readily
 
-    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.full(w.shape, self.rate(1) if slot == "size" else 0.0)
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> float:
+        return self.rate(1) if slot == "size" else 0.0
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:
         agreed = F.sign(g) * F.sign(s.before)

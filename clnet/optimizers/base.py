@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import ops as F
 from ..config.fields import Configured, choice, field
-from ..core.spec import NARROW, np_dtype
-from ..core.state import Arena, Parameter, Variable, once
+from ..core.spec import NARROW, dtype_name, np_dtype
+from ..core.state import Arena, Parameter, Variable, blank, once
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..habits import OPTIMIZER
@@ -155,11 +155,11 @@ class Optimizer(Asked, Configured):
         """[bytes] of state for `size` float32 parameters."""
         return (2 if self.state_dtype else 4) * len(self.slots()) * size
 
-    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The first value of a state vector for parameters w (float64).
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
+        """The first value of a state vector for parameters w, or a number: that one everywhere.
         Half precision would lose squares: never below float32.
         """
-        return np.zeros(w.shape)
+        return 0.0
 
     def kind(self, p: Parameter) -> Hashable:
         """Parameters of different kinds do not share an arena."""
@@ -217,14 +217,12 @@ class Optimizer(Asked, Configured):
     def _section(self, params: list[Parameter], group: int, kind: Hashable, beat: tuple[int, int, int]) -> Section:
         arena, (_, every, since) = Arena(params), beat
         kept = "float32" if arena.dtype in NARROW else arena.dtype
-        w = np.asarray(arena.flat.numpy(), np.float64)
-        memory = {}
+        w, memory = np.asarray(arena.flat.numpy(), np_dtype(kept)), {}
         for n in (*self.slots(), *((SUM,) if every > 1 else ())):
-            value = self.start(n, w) if n != SUM else np.zeros(w.shape)
-            if value.dtype == np.float64:
-                narrow = self.state_dtype if n != SUM and value.shape == w.shape else None
-                value = value.astype(np_dtype(narrow or kept))
-            memory[n] = Variable(value, f"{type(self).__name__}.{n}")
+            value, name = np.asarray(self.start(n, w) if n != SUM else 0.0), f"{type(self).__name__}.{n}"
+            narrow = self.state_dtype if n != SUM and value.shape in ((), w.shape) else None
+            dtype = (narrow or kept) if value.dtype in (np.float64, w.dtype) else dtype_name(value.dtype)
+            memory[n] = Variable(value, name, dtype=dtype) if value.ndim else blank(w.shape, dtype, name, float(value))
         arena.memory = memory
         own = self.groups[group].weight_decay if group >= 0 else None
         return Section(arena, arena.params, memory, self._beats.index(beat),

@@ -18,7 +18,7 @@ from .. import ops as F
 from ..config.fields import field, positive
 from ..core.autodiff import gradients
 from ..core.spec import Spec, dtype_name, np_dtype
-from ..core.state import Parameter, Variable, once
+from ..core.state import Parameter, blank, once
 from ..core.tensor import Tensor, as_tensor, realize, tensor
 from ..errors import ClnetError, ConfigError, ShapeError
 from ..show import size as shown_size
@@ -96,10 +96,9 @@ class Place:
     def __init__(self, optimizer: ClosureOptimizer, objective: Objective) -> None:
         section = optimizer.sections[0]
         self.arena, self.params, self.objective = section.arena, optimizer.parameters, objective
-        zero = np.zeros(self.arena.size, np_dtype(self.arena.dtype))
-        self.variables = {n: Variable(zero, f"search.{n}") for n in optimizer.vectors}
-        for n in optimizer.matrices:
-            self.variables[n] = Variable(np.zeros((zero.size, zero.size), zero.dtype), f"search.{n}")
+        n, dtype = self.arena.size, self.arena.dtype
+        shapes = dict.fromkeys(optimizer.vectors, (n,)) | dict.fromkeys(optimizer.matrices, (n, n))
+        self.variables = {name: blank(shape, dtype, f"search.{name}") for name, shape in shapes.items()}
         self.s, self.v = Memory(section.memory), Memory(self.variables)
         self.who = type(optimizer).__name__
         self.sign = -1.0 if optimizer.maximize else 1.0

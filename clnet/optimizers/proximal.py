@@ -125,9 +125,9 @@ class ADMM(Optimizer):
         if self.minimizer is not None and not callable(self.minimizer):
             raise ConfigError(f"ADMM(minimizer={self.minimizer!r}): expected a callable (v, rho), or None.")
 
-    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
         """penalty: ρ, ‖w − z‖, ρ‖z − z₋₁‖."""
-        return np.array([self.rho, math.inf, math.inf]) if slot == "penalty" else np.zeros(w.shape)
+        return np.array([self.rho, math.inf, math.inf]) if slot == "penalty" else 0.0
 
     def state_bytes(self, size: int) -> int:
         return (2 if self.state_dtype else 4) * 2 * size + 12
@@ -179,9 +179,10 @@ class FTRL(Optimizer):
     l2: float = field(1.0, doc="λ₂", ge=0)
     warm_start: bool = field(True, doc="whether the first parameters count")
 
-    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
         if slot == "q" or not self.warm_start:
-            return np.zeros(w.shape)
+            return 0.0
+        w = w.astype(np.float64)
         return -w * (self.beta / (self.alpha * self.rate(1)) + self.l2) - np.sign(w) * self.l1
 
     def step(self, w: Tensor, g: Tensor, s: Memory, h: Scalars) -> Any:

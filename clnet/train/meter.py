@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops as F
-from ..core.state import Variable
+from ..core.state import blank
 from ..core.tensor import Tensor, as_tensor
 from ..metrics.base import Kept, Kind, PerStep, Seen, Statistic, average
 from .metrics import Bound
@@ -31,9 +31,9 @@ class Meter:
                  kept: Sequence[tuple[int, int]] = ()) -> None:
         most = max((n * width for n, width in kept), default=0)
         self.rows, self.filled = max(1, min(rows, VALUES // most)) if most else rows, 0
-        self.table = Variable(np.zeros((self.rows, columns), np.float32), "meter")
-        self.sums = [Variable(np.zeros(shape, np.int32), "counts") for shape in sums]
-        self.kept = [Variable(np.zeros((self.rows, *shape), np.float32), "scores") for shape in kept]
+        self.table = blank((self.rows, columns), "float32", "meter")
+        self.sums = [blank(shape, "int32", "counts") for shape in sums]
+        self.kept = [blank((self.rows, *shape), "float32", "scores") for shape in kept]
 
     def write(self, values: Sequence[Tensor | float], row: Tensor, arrays: Sequence[Tensor] = ()) -> None:
         """Records: table[row] ← values (scalars); row is a float32 scalar of the step's arguments. Of the arrays the

@@ -14,7 +14,7 @@ from .. import ops as F
 from ..core.autocast import wide
 from ..core.autodiff import gradients
 from ..core.precision import autocast
-from ..core.state import Generator, Parameter, Variable
+from ..core.state import Generator, Parameter, Variable, blank
 from ..core.tensor import Operators, Tensor, as_tensor
 from ..engine.record import Recorded
 from ..errors import ConfigError
@@ -334,7 +334,7 @@ class Snapshot:
 
     def __init__(self, variables: dict[str, Variable]) -> None:
         self.variables = list(variables.values())
-        self.copies = [Variable(np.zeros(v.shape, np.dtype(v.dtype)), f"copy of {v.name}") for v in self.variables]
+        self.copies = [blank(v.shape, v.dtype, f"copy of {v.name}") for v in self.variables]
         # Not of self, which has them: a cycle would hold the copies until Python looks for cycles.
         self._take = Recorded(functools.partial(self._copy, self.variables, self.copies), "take snapshot")
         self._restore = Recorded(functools.partial(self._copy, self.copies, self.variables), "restore snapshot")

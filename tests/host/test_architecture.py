@@ -61,6 +61,7 @@ PLACES = {room: (floor, k) for floor, rooms in enumerate(FLOORS) for k, names in
 LAZY = {
     "clnet.commands": "a command starts with what it needs alone",
     "clnet.engine": "`import clnet` looks for no device and loads no OpenCL",
+    "clnet.engine.device.programs": "programs that are on disk need nothing that compiles or reads a compiler's log",
     "clnet.engine.opencl": "a process whose plans all come from disk loads no planner",
     "clnet.errors": "only notebooks ask for tracebacks",
     "clnet.model.network": "training needs no summaries, pictures and files of others",

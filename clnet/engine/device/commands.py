@@ -23,6 +23,7 @@ from .turns import LISTEN, Turns
 # which is less than a percent of longer waits.
 UNNOTICED = 20e-3
 STREAK = 4
+WIDEST = 128  # bytes of the widest pattern that OpenCL fills a buffer with
 
 
 class Listener(Protocol):
@@ -177,6 +178,17 @@ class Queue:
             while lane.copying and lane.copying[0][0].command_execution_status <= 0:
                 lane.copying.popleft()
         return event
+
+    def fill(self, buffer: Any, pattern: np.ndarray[Any, Any], count: int) -> None:
+        """Writes the bytes of `pattern` `count` times, one after another; nothing goes from the host to the device."""
+        import pyopencl as cl
+
+        wide, total = np.tile(_bytes(pattern), WIDEST // pattern.nbytes), pattern.nbytes * count
+        most = total - total % wide.size  # in the widest patterns: a CPU's runtime writes one after another
+        with translated("Queue.fill"):
+            for start, size, one in ((0, most, wide), (most, total - most, _bytes(pattern))):
+                if size:
+                    cl.enqueue_fill_buffer(self.commands, buffer, one, start, size)
 
     def download(self, buffer: Any, out: np.ndarray[Any, Any], offset: int = 0) -> np.ndarray[Any, Any]:
         """Device to `out` (C-contiguous, writable), from `offset` bytes; waits and returns `out`."""

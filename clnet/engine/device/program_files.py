@@ -6,17 +6,32 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .folders import check_private, private_folder, write_atomically
 
 SUFFIX = ".clp"
 LARGEST_HEADER = 4096
+MARK = b"clnet group "  # an entry that names another, in which its kernels are
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def reference(group: str, kernels: Sequence[str]) -> bytes:
+    """The entry of a program that lies in another."""
+    return MARK + json.dumps({"group": group, "kernels": list(kernels)}).encode()
+
+
+def referred(data: bytes, kernel: str) -> str | None:
+    """The key of the program in which this kernel lies; None where the entry names no such."""
+    try:
+        found = json.loads(data.removeprefix(MARK))
+        return str(found["group"]) if kernel in found["kernels"] else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 class Store:

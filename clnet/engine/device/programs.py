@@ -21,15 +21,12 @@ from typing import Any
 
 from ...errors import KernelBuildError
 from ...show import plural
-from . import compilers
-from .build_log import explain
 from .device import TARGET, Device, check_not_forked
 from .faults import translate
 from .folders import cache_root
 from .pocl import cpu_flags
-from .program_files import Store
+from .program_files import MARK, Store, referred
 from .runtimes import prepare as find_runtimes
-from .together import MARK, prepare, referred
 
 LAYOUT = 1  # of the entries on disk
 # Marks PTX that the OpenCL compiler of NVIDIA's driver cannot know:
@@ -123,6 +120,8 @@ class ProgramCache:
             return False  # nor does it wait for a thread that has something to do
         with self._preparing:
             check_not_forked()
+            from .together import prepare
+
             start = time.perf_counter()
             found = prepare(self, wanted, options, tell)
             if found:
@@ -161,6 +160,8 @@ class ProgramCache:
         compiler loaded.
         """
         if self.device.known.gathers and not self.store.problem and self.store.empty():
+            from . import compilers
+
             compilers.start(EARLY, compilers.Job(self.question(SMALLEST, ()), 0.0, bool))
 
     def question(self, source: str, options: Sequence[str]) -> dict[str, Any]:
@@ -347,7 +348,7 @@ class ProgramCache:
             if error.code not in BUILD_FAILED:
                 raise translate(error, name) from error
             log = raw.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
-            raise KernelBuildError(explain(name, source, options, log)) from None
+            raise _refused(name, source, options, log) from None
         program = cl.Program(raw)
         return self._assemble(program, source, options, name) if LATER in source and self.device.inline_ptx else program
 
@@ -364,11 +365,17 @@ class ProgramCache:
             self._compile(raw, options)
         except cl.Error as error:
             log = raw.get_build_info(self.device.handle, cl.program_build_info.LOG) or str(error)
-            raise KernelBuildError(explain(name, source, options, log)) from None
+            raise _refused(name, source, options, log) from None
         return cl.Program(raw)
 
     def _compile(self, raw: Any, options: Sequence[str]) -> None:
         _call(raw, self.options_text(options).encode())
+
+
+def _refused(name: str, source: str, options: Sequence[str], log: str) -> KernelBuildError:
+    from .build_log import explain
+
+    return KernelBuildError(explain(name, source, options, log))
 
 
 def _call(raw: Any, options: bytes) -> None:

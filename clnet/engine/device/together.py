@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from . import compilers
 from .compile_line import Line
 from .compilers import Job, Work
 from .joined import joined, outer
+from .program_files import reference
 
 if TYPE_CHECKING:
     from .programs import ProgramCache
 
 Tell = Callable[[int, int], None]
-MARK = b"clnet group "  # an entry of the store that names another, in which its kernels are
 START = 0.1  # [s] until a process compiles
 LEAST = 0.15  # [s] of programs that are worth a job of their own
 USUAL = 0.05  # [s] that a program takes
@@ -66,20 +65,6 @@ def grouped(wanted: Sequence[Wanted], workers: int) -> list[list[Wanted]]:
         found.append(group)
         rest = left
     return found
-
-
-def reference(group: str, kernels: Sequence[str]) -> bytes:
-    """The entry of a program that lies in another."""
-    return MARK + json.dumps({"group": group, "kernels": list(kernels)}).encode()
-
-
-def referred(data: bytes, kernel: str) -> str | None:
-    """The key of the program in which this kernel lies; None where the entry names no such."""
-    try:
-        found = json.loads(data.removeprefix(MARK))
-        return str(found["group"]) if kernel in found["kernels"] else None
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 class Together:

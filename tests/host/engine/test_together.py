@@ -9,7 +9,8 @@ import pytest
 from clnet.engine.device import compilers
 from clnet.engine.device.compilers import Job, Work
 from clnet.engine.device.joined import joined, outer
-from clnet.engine.device.together import LONGER, USUAL, Wanted, grouped, reference, referred
+from clnet.engine.device.program_files import reference, referred
+from clnet.engine.device.together import LONGER, USUAL, Wanted, grouped
 from clnet.errors import ConfigError
 
 FIRST = """// adds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import layers
+from clnet import init, layers
 from clnet.core.autodiff import gradients
 from clnet.core.state import Parameter, Variable
 from clnet.core.tensor import tensor
@@ -240,3 +240,13 @@ def test_a_gradient_is_that_of_the_call_though_its_value_was_read(optimizer: Opt
             speed = [(0.5 * s if optimizer else 0) + d for s, d in zip(speed, (g.T @ x, g.sum(0)), strict=True)]
             values = [v - 0.1 * s for v, s in zip(values, speed, strict=True)]
         assert max(np.abs(p.numpy() - v).max() for p, v in zip((layer.weight, layer.bias), values, strict=True)) < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(784, 512), (3, 5), (0, 4), (), (2 * init.PIECE + 1,)])
+def test_parameters_are_drawn_piece_by_piece_as_at_once(shape: tuple[int, ...]) -> None:
+    whole = np.random.default_rng(3)
+    with init.seeded(3):
+        found = init.uniform(shape, 0.3), init.normal(shape, 2.0, 0.1)
+    for x, expected in zip(found, (whole.uniform(-0.3, 0.3, shape), whole.normal(0.1, 2.0, shape)), strict=True):
+        assert x.dtype == np.float32 and x.shape == shape
+        np.testing.assert_array_equal(x, np.asarray(expected, np.float32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,40 @@ def test_a_series_is_the_same_in_whatever_order_it_is_asked() -> None:
         by_hand.append(by_hand[-1] * 0.5 + t)
     assert [series[t] for t in (8, 0, 3, 8)] == [by_hand[t] for t in (8, 0, 3, 8)]
     assert asked == list(range(1, 9))
+
+
+def test_an_optimizer_begins_in_the_memory_of_the_parameters() -> None:
+    weights = [Parameter(np.ones((400, 500), np.float32)) for _ in range(3)]
+    nbytes = sum(w.spec.nbytes for w in weights)
+    with on("numpy"):
+        tracemalloc.start()
+        try:
+            Adam().attach(weights)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert nbytes <= most < 1.1 * nbytes, "one flat copy; zeros take none, and nothing is widened"
+
+
+def test_a_state_begins_as_a_number_or_an_array() -> None:
+    class Own(Optimizer):
+        state = ("number", "first", "count", "few")
+
+        def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
+            return {"number": 0.25, "first": w, "count": np.full(w.shape, 3, np.int32), "few": np.arange(2.0)}[slot]
+
+    del Optimizer.registry["Own"]
+    w = np.array([[1.0, 2.0], [-3.0, 0.5]])
+    with on("numpy"):
+        for dtype, narrow in (("float32", None), ("float64", None), ("bfloat16", None), ("float32", "bfloat16")):
+            own = Own(state_dtype=narrow)
+            own.attach([Parameter(w, dtype=dtype)])
+            memory, wide = own.memories[0], "float32" if dtype == "bfloat16" else dtype
+            assert {n: v.dtype for n, v in memory.items()} == {
+                "number": narrow or wide, "first": narrow or wide, "count": "int32", "few": wide}
+            for name, value in (("number", np.full(4, 0.25)), ("first", w.ravel()), ("count", np.full(4, 3)),
+                                ("few", np.arange(2.0))):
+                np.testing.assert_array_equal(memory[name].numpy().astype(np.float64), value)
 
 
 def test_habits_of_pytorch_are_told() -> None:
