@@ -33,6 +33,7 @@ from .device.programs import ProgramCache
 from .plan_files import PlanFiles
 
 PLANS = 128  # plans kept per engine, with their kernels
+AHEAD = 16 << 20  # [bytes] of a leaf whose way to the device is not waited for: nobody writes to its array
 QUIET = "-w"  # PoCL prints a count of warnings for every build
 
 
@@ -158,7 +159,7 @@ class OpenCLEngine:
         if alike(value):
             self.queue.fill(block.buffer, value.reshape(-1)[:1], value.size)
         else:
-            self.queue.upload(block.buffer, value, wait=value.nbytes > 1 << 20)
+            self.queue.upload(block.buffer, value, wait=value.nbytes > AHEAD)
         leaf.storage = DeviceArray(self, block, leaf.spec)
         return block
 
