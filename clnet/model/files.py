@@ -88,7 +88,10 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 def _digest(array: np.ndarray[Any, Any]) -> str:
     """Of dtype and shape too: a header that reads the same bytes another way is as wrong as other bytes."""
-    return hashlib.sha256(f"{dtype_name(array.dtype)}{list(array.shape)}".encode() + array.tobytes()).hexdigest()
+    found = hashlib.sha256(f"{dtype_name(array.dtype)}{list(array.shape)}".encode())
+    # bfloat16 has no buffer protocol; bytes have.
+    found.update(np.asarray(array, order="C").reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def _write_atomically(path: Path, data: bytes) -> None:

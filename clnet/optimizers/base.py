@@ -11,14 +11,14 @@ import numpy as np
 
 from .. import ops as F
 from ..config.fields import Configured, choice, field
-from ..core.spec import NARROW, dtype_name, np_dtype
+from ..core.spec import NARROW, np_dtype
 from ..core.state import Arena, Parameter, Variable, blank, once
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError
 from ..habits import OPTIMIZER
 from ..names import lacking
 from ..ops.rounding import stochastic_round
-from .groups import Group, Section, named, set_free
+from .groups import Group, Section, begun, named, set_free
 from .rate import Schedule
 from .slips import Asked
 
@@ -217,13 +217,11 @@ class Optimizer(Asked, Configured):
     def _section(self, params: list[Parameter], group: int, kind: Hashable, beat: tuple[int, int, int]) -> Section:
         arena, (_, every, since) = Arena(params), beat
         kept = "float32" if arena.dtype in NARROW else arena.dtype
-        w, memory = np.asarray(arena.flat.numpy(), np_dtype(kept)), {}
-        for n in (*self.slots(), *((SUM,) if every > 1 else ())):
-            value, name = np.asarray(self.start(n, w) if n != SUM else 0.0), f"{type(self).__name__}.{n}"
-            narrow = self.state_dtype if n != SUM and value.shape in ((), w.shape) else None
-            dtype = (narrow or kept) if value.dtype in (np.float64, w.dtype) else dtype_name(value.dtype)
-            memory[n] = Variable(value, name, dtype=dtype) if value.ndim else blank(w.shape, dtype, name, float(value))
-        arena.memory = memory
+        w = np.asarray(arena.flat.numpy(), np_dtype(kept))
+        memory = arena.memory = {n: begun(type(self).__name__, n, self.start(n, w), w, self.state_dtype)
+                                 for n in self.slots()}
+        if every > 1:
+            memory[SUM] = blank(w.shape, kept, SUM)
         own = self.groups[group].weight_decay if group >= 0 else None
         return Section(arena, arena.params, memory, self._beats.index(beat),
                        getattr(self, "weight_decay", 0.0) if own is None else own, kind, every, since)

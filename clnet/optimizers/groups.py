@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..config.fields import Configured, field
-from ..core.state import Arena, Parameter, Variable
+from ..core.arguments import array as numbers
+from ..core.arguments import shown
+from ..core.state import Arena, Parameter, Variable, blank
 from ..core.tensor import Tensor, tensor
 from ..errors import ConfigError
 from .rate import Schedule
@@ -70,6 +72,20 @@ class Section:
     def offsets(self) -> Tensor:
         """Where the parameters start in the flat vector, and its end, as int32 on the device."""
         return tensor(np.array([*self.arena.offsets, self.arena.size], np.int32))
+
+
+def begun(who: str, slot: str, first: Any, w: np.ndarray[Any, Any], narrow: str | None) -> Variable:
+    """A state vector of the optimizer `who` before the first step: what `start` gave for parameters w, in the dtype of
+    w or the narrow one; arrays of integers stay what they are. Raises ConfigError for what are no numbers.
+    """
+    asked = f"{who}.start({slot!r})"
+    value = numbers(asked, first)
+    if value.dtype.kind in "OUSMmc":
+        raise ConfigError(f"{asked}: expected a number, that one everywhere, or an array; got {shown(first)}.")
+    dtype = narrow if narrow is not None and value.shape in ((), w.shape) else str(w.dtype)
+    if value.ndim == 0:
+        return blank(w.shape, dtype, f"{who}.{slot}", float(value))
+    return Variable(value, f"{who}.{slot}", dtype=dtype if value.dtype in (np.float64, w.dtype) else None)
 
 
 def named(params: Sequence[Parameter] | Mapping[str, Parameter]) -> dict[str, Parameter]:

@@ -201,7 +201,11 @@ def test_a_state_begins_as_a_number_or_an_array() -> None:
         def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
             return {"number": 0.25, "first": w, "count": np.full(w.shape, 3, np.int32), "few": np.arange(2.0)}[slot]
 
-    del Optimizer.registry["Own"]
+    class Wrong(Own):
+        def start(self, slot: str, w: np.ndarray[Any, Any]) -> Any:
+            return {"number": 1, "first": None}[slot]
+
+    del Optimizer.registry["Own"], Optimizer.registry["Wrong"]
     w = np.array([[1.0, 2.0], [-3.0, 0.5]])
     with on("numpy"):
         for dtype, narrow in (("float32", None), ("float64", None), ("bfloat16", None), ("float32", "bfloat16")):
@@ -213,6 +217,8 @@ def test_a_state_begins_as_a_number_or_an_array() -> None:
             for name, value in (("number", np.full(4, 0.25)), ("first", w.ravel()), ("count", np.full(4, 3)),
                                 ("few", np.arange(2.0))):
                 np.testing.assert_array_equal(memory[name].numpy().astype(np.float64), value)
+        with pytest.raises(ConfigError, match=r"Wrong.start\('first'\): expected a number.*got None"):
+            Wrong().attach([Parameter(w)])
 
 
 def test_habits_of_pytorch_are_told() -> None:
