@@ -94,8 +94,8 @@ class NumpyEngine:
                 t.storage = HostStorage(self, value)
 
     def values(self, tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
-        """The values, at the precision of this engine; nothing is stored."""
-        return self._evaluate(tensors)
+        """The values, at the precision of this engine, in C order; nothing is stored."""
+        return [np.asarray(value, order="C") for value in self._evaluate(tensors)]
 
     def on_host(self, t: Tensor) -> None:
         """Everything runs on the host anyhow."""

@@ -10,6 +10,7 @@ import pytest
 from clnet.core.spec import DTYPES, np_dtype
 from clnet.core.state import blank
 from clnet.core.tensor import Tensor, filled
+from clnet.engine import on
 from clnet.engine.record import Recorded
 from clnet.errors import DTypeError
 
@@ -57,6 +58,8 @@ def test_a_variable_takes_no_memory_on_the_host_and_no_transfer(engine: Any) -> 
 
 
 def test_its_value_is_an_array_as_any_other(engine: Any) -> None:
-    found = blank((4, 6), "float32", "b", -1.0).numpy()
-    assert found.flags.c_contiguous
-    np.testing.assert_array_equal(found.view(np.uint32), np.full((4, 6), 0xBF800000, np.uint32))
+    for where in (engine, "numpy"):
+        with on(where):
+            found = blank((4, 6), "float32", "b", -1.0).numpy()
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found.view(np.uint32), np.full((4, 6), 0xBF800000, np.uint32))
