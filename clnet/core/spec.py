@@ -48,7 +48,7 @@ def np_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype of a name; bfloat16 is ml_dtypes' one."""
     if name != "bfloat16":
         return np.dtype(name)
-    import ml_dtypes
+    import ml_dtypes  # here, for a process starts sooner without it, and few ask for bfloat16
 
     return np.dtype(ml_dtypes.bfloat16)
 

@@ -169,7 +169,7 @@ class OpenCLEngine:
     def zeros(self, nbytes: int) -> Block:
         """A block of zeros."""
         block = self.pool.alloc(nbytes, "kept")
-        self.queue.fill(block.buffer, np.zeros(4, np.uint8), nbytes // 4)
+        self.queue.fill(block.buffer, np.zeros(1, np.uint8), nbytes)
         return block
 
     # --- plans

@@ -184,7 +184,7 @@ class Queue:
         import pyopencl as cl
 
         wide, total = np.tile(_bytes(pattern), WIDEST // pattern.nbytes), pattern.nbytes * count
-        most = total - total % wide.size  # in the widest patterns: a CPU's runtime writes one after another
+        most = total - total % wide.size  # Intel's runtime writes pattern after pattern: wide ones are done sooner
         with translated("Queue.fill"):
             for start, size, one in ((0, most, wide), (most, total - most, _bytes(pattern))):
                 if size:
