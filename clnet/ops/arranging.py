@@ -13,7 +13,7 @@ from ..core.op import Case
 from ..core.spec import dtype_name
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ConfigError, ShapeError
-from .index import gather
+from .index import rows_along
 from .indexing import getitem
 from .joining import concat
 from .pointwise import arange, cast, equal, full, where
@@ -286,4 +286,7 @@ def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
 @function(lambda: [Case(((3, 4),), dict(axis=1, index=[2, 0, 2]))])
 def index_select(x: TensorLike, axis: int, index: TensorLike | Sequence[int]) -> Tensor:
     """y[…, i, …] = x[…, index[i], …] along `axis`, as `gather`. Raises ShapeError, DTypeError, IndexingError."""
-    return gather(x, index, axis)
+    if arguments.whole(axis) is None:
+        raise ShapeError("index_select: expected the axis before the indices, as PyTorch has it: index_select(x, axis, "
+                         f"index); got {arguments.shown(axis)} for the axis.")
+    return rows_along("index_select", x, index, axis)

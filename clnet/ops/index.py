@@ -144,9 +144,14 @@ def gather(x: TensorLike, index: TensorLike, axis: int = 0) -> Tensor:
     Raises IndexingError for host indices outside; on the device such rows are NaN (0 for integers),
     see `expect_indices`.
     """
-    x, index = as_tensor(x), _index("gather", index)
-    axis = arguments.axis("gather", axis, x.ndim)
-    arguments.indices("gather", index, x.shape[axis])
+    return rows_along("gather", x, index, axis)
+
+
+def rows_along(who: str, x: TensorLike, index: TensorLike, axis: int) -> Tensor:
+    """As `gather`; errors name `who`, the call."""
+    x, index = as_tensor(x), _index(who, index)
+    axis = arguments.axis(who, axis, x.ndim)
+    arguments.indices(who, index, x.shape[axis])
     lead, rest = x.shape[:axis], x.shape[axis + 1 :]
     rows = reshape(x, (math.prod(lead), x.shape[axis], math.prod(rest)))
     y = _gather(rows, reshape(index, (index.size,)), fill="nan")

@@ -37,8 +37,8 @@ class Preparation(ABC):
         Preparation.known[cls.kind] = cls
 
     @abstractmethod
-    def apply(self, data: Any, target: bool | None = None) -> Samples:
-        """New data as samples; with targets where it has them, or as `target` says."""
+    def apply(self, data: Any, target: bool | None = None, who: str = "apply") -> Samples:
+        """New data as samples; with targets where it has them, or as `target` says. Errors name `who`, the call."""
 
     @abstractmethod
     def takes(self, data: object) -> bool:

@@ -227,7 +227,7 @@ def samples_of(x: object, preparation: Preparation | None) -> Samples:
     x = as_samples(x) if type(x) is not np.ndarray and isinstance(x, Loader) else x  # of protocols one asks slowly
     if isinstance(x, Samples):
         return x.prepared_by(preparation)
-    return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, target=False)
+    return unlabelled(x) if preparation is None or not preparation.takes(x) else preparation.apply(x, False, "predict")
 
 
 def batches_of(data: Samples, size: int | None, shuffle: bool = True, seed: int = 0, tokens: int | None = None,

@@ -53,16 +53,16 @@ class ImagePreparation(Preparation):
         first = data[0] if isinstance(data, (list, tuple)) and data else data
         return isinstance(first, (str, Path))
 
-    def apply(self, data: Any, target: bool | None = None) -> Dataset:
+    def apply(self, data: Any, target: bool | None = None, who: str = "apply") -> Dataset:
         """New pictures: a folder with or without subfolders of classes, a file, or a list of files."""
-        found, labels = _found(data, "apply")
+        found, labels = _found(data, who)
         known = {c: k for k, c in enumerate(self.classes)}
         wanted = labels is not None if target is None else target
         if wanted and (wrong := sorted({str(c) for c in labels or ["no folder"]} - known.keys())):
-            raise DataError(f"apply: expected folders of the classes {listed(self.classes)}, as in training; "
+            raise DataError(f"{who}: expected folders of the classes {listed(self.classes)}, as in training; "
                             f"got {listed(wrong)}.")
         y = np.array([known[c] for c in labels] if wanted and labels else [0] * len(found), np.int32)
-        return _dataset(self, found, y, wanted, BUDGET, "raise", "apply")
+        return _dataset(self, found, y, wanted, BUDGET, "raise", who)
 
     def decoded(self, path: Path) -> Array:
         """One file as uint8 (channels, height, width). Raises DataError that names it."""

@@ -114,19 +114,19 @@ class TablePreparation(Preparation):
     def takes(self, data: object) -> bool:
         return is_rows(data) or isinstance(data, (str, Path))
 
-    def apply(self, data: Any, target: bool | None = None) -> Table:
+    def apply(self, data: Any, target: bool | None = None, who: str = "apply") -> Table:
         """New rows, prepared as those of the training; with targets where the frame has them, or as `target` says.
 
         data   a frame or a row of one, a dict of columns or of one row, a list of records, or a file as `read` takes it
         Raises DataError for columns that are missing, text in place of numbers, classes that were not there.
         """
         if isinstance(data, (str, Path)):
-            data = read_frame(Path(data), **_reading(self.reading), who="apply")
-        return self.table(frame_of(data, "apply"), target)
+            data = read_frame(Path(data), **_reading(self.reading), who=who)
+        return self.table(frame_of(data, who), target, who=who)
 
     def table(self, frame: pandas.DataFrame, target: bool | None = None, title: str = "data",
-              wishes: Wishes | None = None) -> Table:
-        who = title if title != "data" else "apply"
+              wishes: Wishes | None = None, who: str = "") -> Table:
+        who = who or title
         wanted = self.target is not None and (all(n in frame for n in self.target.names) if target is None else target)
         needed = [c.name for c in self.columns] + (list(self.target.names) if wanted and self.target else [])
         if missing := [n for n in needed if n not in frame]:
@@ -259,7 +259,7 @@ def prepared(frame: pandas.DataFrame, wishes: Wishes, title: str, who: str, dept
         said += [f"{name!r} {read_as(frame[name], how)}" for name, how in spelt if how]
     if said:
         warnings.warn(f"{who}: {'; '.join(said)}.", UserWarning, stacklevel=depth)
-    return found.table(frame, bool(wishes.target), title, wishes)
+    return found.table(frame, bool(wishes.target), title, wishes, who)
 
 
 # --- pieces

@@ -90,11 +90,11 @@ class Tokeniser(Preparation):
     def takes(self, data: object) -> bool:
         return isinstance(data, str)
 
-    def apply(self, data: Any, target: bool | None = None) -> Dataset:
+    def apply(self, data: Any, target: bool | None = None, who: str = "apply") -> Dataset:
         """A text as one sample (1, T)."""
         x = self.encode(data)[None]
         if not x.size:
-            raise DataError("apply: expected a text of at least one token; got none.")
+            raise DataError(f"{who}: expected a text of at least one token; got none.")
         return Dataset(x, np.zeros(1, np.int32), preparation=self, labelled=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,16 +125,16 @@ class TextPreparation(Preparation):
     def takes(self, data: object) -> bool:
         return is_frame(data) or (isinstance(data, (list, tuple)) and all(isinstance(t, str) for t in data))
 
-    def apply(self, data: Any, target: bool | None = None) -> Sequences:
+    def apply(self, data: Any, target: bool | None = None, who: str = "apply") -> Sequences:
         """New texts: a list of them, or a frame with the column of the training. Raises DataError."""
         if isinstance(data, (list, tuple)):
             return self.sequences(list(data), None)
-        frame = frame_of(data, "apply")
+        frame = frame_of(data, who)
         if self.text not in frame:
-            raise DataError(f"apply: expected a column {self.text!r}, as in training; got {listed(frame.columns)}.")
+            raise DataError(f"{who}: expected a column {self.text!r}, as in training; got {listed(frame.columns)}.")
         wanted = self.target in frame if target is None else target
-        y = Classes(self.target, self.classes).values(frame, "apply") if wanted else None
-        return self.sequences(_texts(frame, self.text, "apply"), y)
+        y = Classes(self.target, self.classes).values(frame, who) if wanted else None
+        return self.sequences(_texts(frame, self.text, who), y)
 
     def sequences(self, texts: Sequence[str], y: Array | None, title: str = "data") -> Sequences:
         found = Sequences([self.tokeniser.encode(t)[: self.length] for t in texts], y, title=title)

@@ -138,6 +138,10 @@ def test_a_table_from_file_to_predictions_in_units(tmp_path: Path) -> None:
         assert abs(predicted.mean() / held.frame.price.mean() - 1) < 0.1
         np.testing.assert_array_equal(trainer.predict(held), predicted)
         np.testing.assert_array_equal(trainer.predict(tmp_path / "houses.csv")[:5], trainer.predict(frame[:5]))
+        for wrong, says in ((frame[:0], "at least one row"), (frame.drop(columns="age"), "'age', as in training"),
+                            (tmp_path / "houses.odt", "a file ending in .csv")):
+            with pytest.raises(DataError, match=f"^predict: .*{says}"):
+                trainer.predict(wrong)
         assert trainer.evaluate(table[held.frame.index])["loss"] != trainer.evaluate(held)["loss"]
         trainer.save(tmp_path / "m.safetensors")
         assert data.load_preparation(tmp_path / "m.safetensors") == trainer.preparation == held.preparation
