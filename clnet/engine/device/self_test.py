@@ -63,14 +63,14 @@ def kernel_source() -> str:
 
 
 def self_test(device: Device) -> list[Check]:
-    """Functions against float64, local memory with a barrier, atomics. Empty for the NumPy engine."""
+    """Functions against float64, local memory with a barrier, atomics, fills. Empty for the NumPy engine."""
     if device.is_host:
         return []
     try:
         program = ProgramCache(device).get(kernel_source(), [f"-DGROUP={GROUP}", f"-DBINS={BINS}"], name="self_test")
         queue = Queue(device)
         with translated("self_test"):
-            return [*_functions(program, queue), _reverse(program, queue), _count_bins(program, queue)]
+            return [*_functions(program, queue), _reverse(program, queue), _count_bins(program, queue), _fill(queue)]
     except ClnetError as error:
         return [Check("build", math.inf, 0.0, str(error))]
 
@@ -112,3 +112,14 @@ def _reverse(program: Any, queue: Queue) -> Check:
 def _count_bins(program: Any, queue: Queue) -> Check:
     got = _launch(program, queue, "count_bins", None, np.zeros(BINS, np.int32))
     return Check("atomics", float(np.count_nonzero(got != COUNT // BINS)), 0.0)
+
+
+def _fill(queue: Queue) -> Check:
+    """What optimizers keep begins so: a number over and over, and nothing behind it."""
+    import pyopencl as cl
+
+    buffer = cl.Buffer(queue.device.context, cl.mem_flags.READ_WRITE, 4 * COUNT)
+    expected = np.where(np.arange(COUNT) < COUNT - 3, np.float32(0.1), np.float32(7.0))
+    queue.upload(buffer, np.full(COUNT, 7.0, np.float32))
+    queue.fill(buffer, expected[:1], COUNT - 3)
+    return Check("fill", float(np.count_nonzero(queue.download(buffer, np.empty_like(expected)) != expected)), 0.0)
