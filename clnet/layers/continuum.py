@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .. import ops as F
 from ..config.fields import bound, field, positive
-from ..core.state import Variable
+from ..core.state import Variable, blank
 from ..core.tensor import Tensor
 from ..errors import ConfigError, ShapeError
 from .base import Layer, New
@@ -92,7 +90,7 @@ class ContinuumMemory(Layer):
                 if chunk == 1:
                     p.assign(p.tensor - lr * p.grad)
                     continue
-                kept = self._sums.setdefault(f"{k}.{name}", Variable(np.zeros(p.shape, np.float32), name))
+                kept = self._sums.setdefault(f"{k}.{name}", blank(p.shape, "float32", name))
                 total, due = kept.tensor + p.grad, self._calls % chunk == 0
                 kept.assign(F.zeros(p.shape) if due else total)
                 if due:

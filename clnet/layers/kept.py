@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.state import Variable, changed
+from ..core.state import Variable, blank, changed
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .base import Layer
@@ -46,7 +46,7 @@ class Keeping(Layer, abstract=True):
                                  f"has; got {shape[0]}; call reset_state() first.")
             changed()  # what was recorded goes on with the state of another batch
         if before != shape:
-            self._state = {n: Variable(np.full(shape, v, np.float32), n) for n, v in start.items()}
+            self._state = {n: blank(shape, "float32", n, v) for n, v in start.items()}
             self._begins = {n: v.tensor for n, v in self._state.items()}
         return {n: v.tensor for n, v in self._state.items()}
 

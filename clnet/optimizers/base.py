@@ -156,8 +156,8 @@ class Optimizer(Asked, Configured):
         return (2 if self.state_dtype else 4) * len(self.slots()) * size
 
     def start(self, slot: str, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | float:
-        """The first value of a state vector for parameters w, or a number: that one everywhere.
-        Half precision would lose squares: never below float32.
+        """The first value of a state vector for parameters w, or a number: that one everywhere. w is read-only, in the
+        parameters' dtype, but never below float32: half precision would lose squares.
         """
         return 0.0
 

@@ -160,7 +160,6 @@ def _triad(engine: OpenCLEngine, elements: int = ELEMENTS) -> float:
     """[GB/s] over two arrays of so many elements. On CPUs small ones are walked again and again in a launch,
     each part by one core.
     """
-    import pyopencl as cl
 
     device = engine.device
     gpu = device.is_gpu
@@ -170,7 +169,7 @@ def _triad(engine: OpenCLEngine, elements: int = ELEMENTS) -> float:
     rounds = 1 if gpu else ELEMENTS // elements // 4 or 1
     blocks = [engine.pool.alloc(4 * elements, "peak") for _ in range(2)]
     for b in blocks:  # a page that nobody wrote is one page of zeros for all, and in the cache
-        cl.enqueue_fill_buffer(engine.queue.commands, b.buffer, np.ones(1, np.float32), 0, 4 * elements)
+        engine.queue.fill(b.buffer, np.ones(1, np.float32), elements)
     kernel = _kernel(engine, "triad", width)
     kernel.set_args(*(b.buffer for b in blocks), np.float32(0.5), np.uint64(elements // units), np.uint64(rounds))
     seconds = _best(engine, kernel, units, GPU_GROUP if gpu else 1, launches=GPU_TRIADS if gpu else 1)
