@@ -69,7 +69,7 @@ def _extreme(word: str, compare: str) -> Fold:
 def _place(word: str, compare: str) -> Fold:
     """The same with its index; the first one wins ties."""
     better = f"b0 {compare} a0 || (b0 == a0 && b1 < a1) || (b0 != b0 && (a0 == a0 || b1 < a1))"
-    return Fold((word, "LONG_MAX"), ("x", "i"), (f"({better}) ? b0 : a0", f"({better}) ? b1 : a1"), "a1", ("T", "I"))
+    return Fold((word, "HIGHEST"), ("x", "i"), (f"({better}) ? b0 : a0", f"({better}) ? b1 : a1"), "a1", ("T", "I"))
 
 
 def _total(x: Array, *, axes: tuple[int, ...]) -> Any:

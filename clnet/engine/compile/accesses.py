@@ -47,14 +47,17 @@ def store_lines(emitter: Emitter, stores: list[Node], flat: Expr) -> None:
         emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, cast, past))
 
 
-def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str) -> float:
-    """Share of the loads that are contiguous along `lane` or independent of it, from a dry run of the emitter."""
+def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str,
+               nice: tuple[int, ...] = (0, 1)) -> float:
+    """Share of the loads that move along `lane` by one of these steps (by default those that are contiguous or
+    independent of it), from a dry run of the emitter.
+    """
     e = Emitter(Params(), in_memory(schedule, fusion))
     e.given.update({core: Value("core", core.spec.dtype, 1) for core in fusion.cores})
     for n in nodes:
         if n not in e.given:
             e.at(n, flat)
-    good = [ld.flat.coefficient(lane) in (0, 1) and not any(lane in variables(c.expr) for c in ld.conditions)
+    good = [ld.flat.coefficient(lane) in nice and not any(lane in variables(c.expr) for c in ld.conditions)
             for ld in e.loads]
     return sum(good) / len(good) if good else 1.0
 

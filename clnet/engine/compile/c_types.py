@@ -22,6 +22,8 @@ STORAGE = {
 REGISTER = STORAGE | {"float16": "float", "bfloat16": "float"}
 MASK = {"float": "int", "double": "long", "char": "char", "uchar": "char", "short": "short", "ushort": "short",
         "int": "int", "uint": "int", "long": "long", "ulong": "long"}
+BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
+         "long": 8, "ulong": 8, "double": 8}
 LIMITS = {"char": ("CHAR_MIN", "CHAR_MAX"), "uchar": ("0", "UCHAR_MAX"), "short": ("SHRT_MIN", "SHRT_MAX"),
           "ushort": ("0", "USHRT_MAX"), "int": ("INT_MIN", "INT_MAX"), "uint": ("0", "UINT_MAX"),
           "long": ("LONG_MIN", "LONG_MAX"), "ulong": ("0", "ULONG_MAX"),

@@ -1,7 +1,8 @@
 """The body of a kernel: demand-driven emission of the C statements that compute nodes at an index.
 
 A value is scalar or a vector of `lanes` consecutive values of the lane variable. Loads pick their form from the index:
-contiguous along the lanes -> vector load; independent of it -> scalar; else lane by lane.
+contiguous along the lanes -> vector load, turned where it runs backward; independent of them -> scalar; else lane by
+lane.
 """
 
 from __future__ import annotations
@@ -193,6 +194,10 @@ class Emitter:
                 self.lines.append(f"PREFETCH({pointer} + {(flat + distance).c()});")
             cast = self.aligned(self.alignment, node, start, flat)
             return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, cast), dtype, self.lanes, guards)
+        if step == -1 and not moving_guard:
+            last = ct.load(pointer, (flat + (1 - self.lanes)).c(), dtype, self.lanes)
+            turned = "".join(f"{lane:x}" for lane in reversed(range(self.lanes)))
+            return self._guarded(f"({last}).s{turned}", dtype, self.lanes, guards)
         return self._lanewise(pointer, flat, dtype, guards)
 
     def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...core.op import Fold
 from ...core.size import bounded, typical
@@ -68,7 +68,7 @@ def lanes_along(schedule: Schedule, fusion: Folds, dims: Shape, width: int) -> t
 
 
 def is_simple(fusion: Folds) -> bool:
-    """Folds with one component can keep vectors of accumulators."""
+    """Whether all folds have one component."""
     return all(len(_fold(c).init) == 1 for c in fusion.cores)
 
 
@@ -90,16 +90,32 @@ def _fold(core: Node) -> Fold:
 
 
 class Accumulators:
-    """The state of the fusion's folds as C variables a<core>_<component>, scalar or vector."""
+    """The state of the fusion's folds as C variables a<core>_<component>, scalar or vector.
 
-    def __init__(self, fusion: Folds, params: Params) -> None:
-        self.cores, self.params = fusion.cores, params
+    short: elements have numbers in 32 bits, which stand beside values of 32 bits in vectors.
+    """
+
+    def __init__(self, fusion: Folds, params: Params, short: bool = False) -> None:
+        self.cores, self.params, self.short = fusion.cores, params, short
         self.rows: list[tuple[Node, int, str]] = []
         for core in self.cores:
-            dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
-            for c, t in enumerate(_fold(core).types):
-                self.rows.append((core, c, ct.REGISTER[dtype] if t == "T" else "long"))
+            register = ct.REGISTER[self.dtype(core)]
+            index = "int" if short and ct.BYTES[register] == 4 else "long"
+            self.rows += [(core, c, register if t == "T" else index) for c, t in enumerate(_fold(core).types)]
         self.number = {id(core): k for k, core in enumerate(self.cores)}
+
+    def dtype(self, core: Node) -> str:
+        """Of the values that are folded; integers of less than 32 bits as such beside short numbers."""
+        if len(_fold(core).types) == 1:
+            return core.spec.dtype
+        dtype = core.inputs[0].spec.dtype
+        return "int32" if self.short and ct.BYTES[ct.REGISTER[dtype]] < 4 else dtype
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether vectors of accumulators can be kept: all components of a fold are of one width."""
+        return all(len({ct.BYTES[ctype] for k, _, ctype in self.rows if k is core}) == 1 for core in self.cores
+                   if len(_fold(core).types) > 1)
 
     def name(self, core: Node, c: int, prefix: str = "a") -> str:
         return f"{prefix}{self.number[id(core)]}_{c}"
@@ -124,18 +140,20 @@ class Accumulators:
             out.append(f"const {ct.vector(ctype, lanes)} n{c} = {text};")
         return ["{ " + " ".join(out) + " " + " ".join(f"{m} = {n};" for m, n in zip(mine, new, strict=True)) + " }"]
 
-    def step(self, emitter: Emitter, element: Expr, number: str, lanes: int, prefix: str = "a") -> list[str]:
-        """Statements that fold one element (or vector of elements) in."""
+    def step(self, emitter: Emitter, element: Expr, number: str, lanes: int, prefix: str = "a",
+             along: bool = False) -> list[str]:
+        """Statements that fold one element (or vector of elements) in; `along`: the lanes have numbers in turn."""
         lines: list[str] = []
         for core in self.cores:
             value = emitter.at(core.inputs[0], element)
-            dtype = core.inputs[0].spec.dtype if len(_fold(core).types) > 1 else core.spec.dtype
+            dtype = self.dtype(core)
             value = emitter.convert(value, dtype) if ct.REGISTER[value.dtype] != ct.REGISTER[dtype] else value
             x = value.name if value.lanes == lanes else f"({ct.vector(ct.REGISTER[dtype], lanes)})({value.name})"
             rows = [r for r in self.rows if r[0] is core]
             theirs = []
             for _, c, ctype in rows:
-                text = re.sub(r"\bi\b", f"(long)({number})", re.sub(r"\bx\b", x, _fold(core).lift[c]))
+                place = f"({ctype})({number})" + (_lane_numbers(ctype, lanes) if along and lanes > 1 else "")
+                text = re.sub(r"\bi\b", place, re.sub(r"\bx\b", x, _fold(core).lift[c]))
                 lines.append(f"const {ct.vector(ctype, lanes)} {self.name(core, c, 'e')} = {text};")
                 theirs.append(self.name(core, c, "e"))
             lines += self.merge(core, [self.name(core, c, prefix) for _, c, _ in rows], theirs, lanes)
@@ -188,15 +206,17 @@ class Accumulators:
         `cut`: with what sums lost.
         """
         out = []
-        for core, c, ctype in self.rows if width > 1 else ():
-            lanes, exact = f"w{self.number[id(core)]}", cut and rounds(core)
-            (merged,) = self.merge(core, [self.name(core, c)], [f"{lanes}[l]"], 1)
-            summed = f"TWO_SUM({ctype}, {self.name(core, c)}, {self.lost(core, 'a')}, {lanes}[l])"
-            steps = [(self.name(core, c, "v"), summed if exact else merged)]
-            steps += [(self.lost(core, "v"), f"{self.lost(core, 'a')} += {lanes}[l];")] if exact else []
-            # of a copy: what a loop reads lane by lane is kept in memory, during the fold, too
-            out += [f"{{ const {ct.vector(ctype, width)} whole = {v}; const {ctype}* {lanes} = (const {ctype}*)&whole; "
-                    f"for (int l = 0; l < {width}; ++l) {step} }}" for v, step in steps]
+        for core in self.cores if width > 1 else ():
+            components = [(c, ctype) for k, c, ctype in self.rows if k is core]
+            lanes = [f"w{self.number[id(core)]}_{c}" for c, _ in components]
+            mine = [self.name(core, c) for c, _ in components]
+            vectors = [(ctype, self.name(core, c, "v"), w) for (c, ctype), w in zip(components, lanes, strict=True)]
+            if cut and rounds(core):
+                (ctype, v, w), lost = vectors[0], self.lost(core, "a")
+                out += [_lane_by_lane([(ctype, v, w)], width, f"TWO_SUM({ctype}, {mine[0]}, {lost}, {w}[l])"),
+                        _lane_by_lane([(ctype, self.lost(core, "v"), w)], width, f"{lost} += {w}[l];")]
+            else:
+                out.append(_lane_by_lane(vectors, width, *self.merge(core, mine, [f"{w}[l]" for w in lanes], 1)))
         return [*out, *(self.found("a") if cut else [])]
 
     def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
@@ -218,7 +238,27 @@ class Accumulators:
             text = _fold(core).finish
             for c in range(len(_fold(core).types)):
                 text = re.sub(rf"\ba{c}\b", self.name(core, c, prefix), text)
+            if len(_fold(core).types) > 1:
+                text = f"convert_{ct.vector(ct.REGISTER[core.spec.dtype], lanes)}({text})"
             emitter.given[core] = Value(text, core.spec.dtype, lanes)
+
+
+def _lane_numbers(ctype: str, lanes: int) -> str:
+    return f" + ({ct.vector(ctype, lanes)})({', '.join(map(str, range(lanes)))})"
+
+
+def _lane_by_lane(vectors: list[tuple[str, str, str]], width: int, step: str) -> str:
+    """A loop over the lanes l of vectors, (type, vector, name of its lanes); of copies: what a loop reads lane by lane
+    is kept in memory, during the fold, too.
+    """
+    copies = [f"const {ct.vector(ctype, width)} {w}v = {v}; const {ctype}* {w} = (const {ctype}*)&{w}v;"
+              for ctype, v, w in vectors]
+    return f"{{ {' '.join(copies)} for (int l = 0; l < {width}; ++l) {step} }}"
+
+
+def _is_short(length: Any) -> bool:
+    """Whether so many elements have numbers of 31 bits."""
+    return bounded(length) and typical(length) < 1 << 31
 
 
 class Writer:
@@ -227,7 +267,7 @@ class Writer:
     def __init__(self, schedule: Schedule, fusion: Folds, dims: Shape, device: Device) -> None:
         self.schedule, self.fusion, self.dims, self.device = schedule, fusion, dims, device
         self.params = Params()
-        self.acc = Accumulators(fusion, self.params)
+        self.acc = Accumulators(fusion, self.params, not device.is_gpu and _is_short(dims.length))
         self.name = f"fold_{kernel_name(fusion)}"
 
     def emitter(self, lane: str = "", lanes: int = 1, prefix: str = "t") -> Emitter:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.size import divides, typical, varies
 from ...kernels.grid import item_count
-from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
+from .folds import BLOCK, Shape, Writer, is_cut, lanes_along
 from .fusion import Folds, Schedule
 from .index import var
 from .source import Source, indent, share, until
@@ -24,7 +24,7 @@ def cpu_sources(schedule: Schedule, fusion: Folds, device: Device) -> list[Sourc
     dims = Shape(fusion.cores[0])
     writer = _CpuWriter(schedule, fusion, dims, device)
     mode, n = lanes_along(schedule, fusion, dims, device.vector_width)
-    return [writer.outer(n) if mode == "outer" and is_simple(fusion)
+    return [writer.outer(n) if mode == "outer" and writer.acc.has_vectors
             else writer.inner(n if mode == "inner" else dims.trailing(list(dims.axes))[-1])]
 
 
@@ -36,7 +36,7 @@ class _CpuWriter(Writer):
         """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
         dims, acc, near = self.dims, self.acc, typical(n)
         rest = dims.length // n if n else 0
-        width = self.device.vector_width if is_simple(self.fusion) and near >= self.device.vector_width else 1
+        width = self.device.vector_width if acc.has_vectors and near >= self.device.vector_width else 1
         # Lanes, accumulators of all, those of a block.
         # Two vectors side by side: one alone would wait for each addition to finish.
         vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (near >= 8 * width > 8)]
@@ -69,7 +69,7 @@ class _CpuWriter(Writer):
         for k, (lanes, whole, part) in enumerate(kinds):
             j, lane = var(f"j_{k}", n), f"j_{k}"
             body = self.acc.step(self.emitter(lane, lanes), dims.element(o, r * n + j), (r * n + j).c(), lanes,
-                                 part if cut else whole)
+                                 part if cut else whole, along=True)
             lines += [f"    {{ const size_t {lane} = j + {k * lanes};", *("    " + line for line in body), "    }"]
         return [f"for (; j + {step} <= j1; j += {step}) {{", *lines, "}"]
 

@@ -28,7 +28,6 @@ SHORT = 16  # [elements] an item folds them alone
 ITEM = 8  # [loads] that are worth a work-item
 LONG = 32  # [loads] of an item; beyond, the axes are cut
 RESIDENT, COLUMNS_RESIDENT = 2048, 1024  # work-items a compute unit, along the reduced axes and across results
-BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "double": 8, "long": 8, "ulong": 8}
 
 
 def gpu_sources(schedule: Schedule, fusion: Folds, device: Device) -> list[Source]:
@@ -81,7 +80,7 @@ class _GpuWriter(Writer):
 
     def most(self, width: int) -> int:
         """Work-items of a group, as far as their values fit local memory."""
-        bytes_ = sum(BYTES.get(ctype, 4) * width for _, _, ctype in self.acc.rows)
+        bytes_ = sum(ct.BYTES[ctype] * width for _, _, ctype in self.acc.rows)
         fits = max(WARP, self.device.local_memory // 2 // bytes_)
         return min(LARGEST, self.device.max_work_group, _power(fits + 1) // 2)
 
@@ -193,7 +192,7 @@ class _GpuWriter(Writer):
         out = []
         for core, c, ctype in self.acc.rows:
             part, kind = self.part_names[id(core), c], ct.vector(ctype, width)
-            self.params.scratch[part] = parts * self.dims.results * BYTES.get(ctype, 4)
+            self.params.scratch[part] = parts * self.dims.results * ct.BYTES[ctype]
             at = f"get_group_id(1) * (size_t){self.dims.results} + {flat.c()}"
             out.append(f"*(__global {kind}*)((__global {ctype}*){part} + {at}) = {self.acc.name(core, c)};")
         return out

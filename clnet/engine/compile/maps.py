@@ -94,7 +94,8 @@ def _choose_split(schedule: Schedule, fusion: Map, device: Device) -> int:
     best, best_score = max(len(fusion.domain) - 1, 0), -1.0
     for k in range(len(fusion.domain)):
         outer, inner = math.prod(fusion.domain[:k]), math.prod(fusion.domain[k:])
-        score = nice_share(schedule, fusion, fusion.stores, var("o", outer) * inner + var("j", inner), "j")
+        score = nice_share(schedule, fusion, fusion.stores, var("o", outer) * inner + var("j", inner), "j",
+                           (0, 1) if device.is_gpu else (0, 1, -1))
         if inner == 1 and k:
             break
         if score > best_score:

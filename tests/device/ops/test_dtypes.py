@@ -184,3 +184,41 @@ def test_a_float_beside_small_integers_is_single_precision(engine: Any, integers
     y = x * 0.1
     assert y.dtype == floats
     np.testing.assert_array_equal(y.numpy(), np.arange(2).astype(floats) * np.dtype(floats).type(0.1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "axes"), [((9, 300), 1), ((300, 40), 0), ((5, 33, 6), (0, 2)), ((3, 70, 48), 1),
+                                             ((2, 16), 1), ((7, 3), None)], ids=str)
+def test_the_first_extreme_of_lanes(dtype: str, shape: tuple[int, ...], axes: Any, engine: Any) -> None:
+    """Ties, the least number everywhere, infinities and NaN, in vectors along the axes and across results."""
+    rng = np.random.default_rng(5)
+    for kind in ("tied", "least", "nan"):
+        x = rng.integers(0, 2 if dtype == "bool" else 5, shape).astype(np_dtype(dtype))
+        if kind == "least":
+            x[...] = -np.inf if dtype in FLOATS else 0 if dtype == "bool" else np.iinfo(x.dtype).min
+        if kind == "nan" and dtype in FLOATS:
+            x[rng.random(shape) < 0.02] = np.nan
+            x[rng.random(shape) < 0.02] = -np.inf
+        found = engine.values([f(tensor(x), axes) for f in (F.argmax, F.argmin)])
+        dims = tuple(range(x.ndim)) if axes is None else np.atleast_1d(axes)
+        kept = [a for a in range(x.ndim) if a not in dims]
+        flat = np.transpose(x, (*kept, *dims)).reshape(*(shape[a] for a in kept), -1).astype(wider(dtype))
+        for y, least in zip(found, (False, True), strict=True):
+            assert np.array_equal(y, (np.argmin if least else np.argmax)(flat, -1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_axes_that_are_turned(dtype: str, engine: Any) -> None:
+    """Whole vectors from the end on and what is left, alone, beside what is not turned, and of a part."""
+    x = np.random.default_rng(6).integers(0, 2 if dtype == "bool" else 99, (3, 5, 37)).astype(np_dtype(dtype))
+    t = tensor(x)
+    y = [F.flip(t, -1), F.flip(t, (0, 2)), F.flip(t), t[:, 1:, 33:2:-1], F.where(F.flip(t, 2) == t, t, t[:, ::-1])]
+    wanted = [x[..., ::-1], x[::-1, :, ::-1], x[::-1, ::-1, ::-1], x[:, 1:, 33:2:-1],
+              np.where(x[..., ::-1] == x, x, x[:, ::-1])]
+    for got, want in zip(engine.values(y), wanted, strict=True):
+        assert np.array_equal(got, want)
+
+
+def wider(dtype: str) -> Any:
+    """What NumPy compares in: its bfloat16 is no type of its own."""
+    return np.float32 if dtype == "bfloat16" else np_dtype(dtype)
