@@ -7,13 +7,14 @@
 //   SCAN    one group of GROUP items makes the counts starts (exclusive sum in row-major order)
 //   PLACE   item p writes its edges where they belong; FIRST reads edges 0, 1, ..., else the previous digit's order
 //   BOUNDS  offsets[v] = the first place of row v in the order, for v = 0 .. ROWS
+// A CPU does without where rows are short: OWN walks over all edges in each item and adds those of the item's CHUNK rows.
 // Few edges on a GPU need one stage: RANK counts, for each edge and each row, the keys row(e) EDGES + e (32 bits) before its own:
 //   the edge's place in the order, the row's offset.
 // Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
 //
 // Layout: x (BATCH, ROWS, WIDTH), in 16 bits where X_KIND says so, index (EDGES), source (BATCH, EDGES, WIDTH), all contiguous.
 // Grid: COUNT, PLACE (P); SCAN (GROUP); RANK (EDGES + ROWS + 1, LINES), local size (32, LINES); BOUNDS (rows / CHUNK); on CPUs (per item
-//   CHUNK rows, or ITEMS x WIDTH / CHUNK with equal shares of rows + edges), local size 1; on GPUs one item VW neighbours of the result
+//   CHUNK rows, or ITEMS x WIDTH / CHUNK with equal shares of rows + edges), OWN (rows / CHUNK), local size 1; on GPUs one item VW neighbours of the result
 //   along d (VW divides WIDTH), numbered by ITEMs. No local memory but SCAN's GROUP words and RANK's TILE + 32 LINES.
 //   PARAMS, BEGIN, EPILOGUE(a, r, d, v), EPILOGUE_V and T, VW as in matmul.cl; GPU 0 or 1.
 
@@ -25,6 +26,7 @@
 #define SUM 6
 #define ARGMAX 7
 #define RANK 8
+#define OWN 9
 #ifndef STAGE
 #define STAGE GATHER            // which of them
 #endif
@@ -35,10 +37,7 @@
 #define TILE 1024               // RANK: keys in local memory at a time, a power of two of at least 4 LINES
 #endif
 
-INLINE size_t row_of(long i SIZES) {
-    i += i < 0 ? ROWS : 0;
-    return i >= 0 && i < ROWS ? (size_t)i : ROWS;
-}
+#include "include/rows.h"
 
 #define ORDER(s) ((__global uint*)(s))
 
@@ -168,6 +167,27 @@ void ranks(PARAMS) {
 #define BELOW(i, v) (row_of(index[ORDER(FROM)[i]] SIZES_PASSED) < (v))
 #define PUT(v, i) ORDER(offsets)[v] = i;
 #include "include/bounds.h"
+
+#elif STAGE == OWN
+
+__kernel void owned(PARAMS) {
+    BEGIN
+    const size_t v0 = get_global_id(0) * CHUNK, v1 = min(v0 + CHUNK, (size_t)ROWS), n = v1 > v0 ? v1 - v0 : 0;
+    __global T* restrict y = (__global T*)sums + v0 * WIDTH;
+    for (size_t a = 0; a < BATCH; a++) {
+        for (size_t k = 0; k < n * WIDTH; k++) y[k] = 0;
+        for (size_t e = 0; e < EDGES; e++) {
+            const size_t v = row_of(index[e] SIZES_PASSED) - v0;
+            if (v < n)
+                for (size_t d = 0; d < WIDTH; d++) y[v * WIDTH + d] += source[(a * EDGES + e) * WIDTH + d];
+        }
+        size_t k = 0;
+#if VW > 1
+        for (; k + VW <= n * WIDTH; k += VW) { EPILOGUE_V(a, (v0 * WIDTH + k), VLOAD(y + k)); }
+#endif
+        for (; k < n * WIDTH; k++) { EPILOGUE(a, (v0 * WIDTH + k), y[k]); }
+    }
+}
 
 #else
 

@@ -21,7 +21,17 @@ from ..core.spec import FLOATS, broadcast_shapes, is_float
 from ..core.tensor import Operators, Tensor, TensorLike, as_tensor
 from ..errors import DTypeError, ShapeError
 from ..names import lacking
-from .index import _gather, _index, _scatter_add, _scatter_argmax, flat_places, take_along_axis
+from .index import (
+    _gather,
+    _index,
+    _scatter_add,
+    _scatter_argmax,
+    _scatter_elements,
+    lines_along,
+    places_in,
+    take_along_axis,
+    with_axis,
+)
 from .indexing import Rows, Span, _viewed, arrays_in, getitem, keys_of, unmasked
 from .joining import concat
 from .pointwise import arange, cast, equal, full, invert, maximum, minimum, neg, not_equal, ones, where
@@ -288,10 +298,13 @@ def put_along_axis(x: TensorLike, index: TensorLike, values: TensorLike, axis: i
     """
     x = as_tensor(x)
     arguments.choice("put_along_axis", "how", how, WAYS)
-    places = flat_places("put_along_axis", x, index, axis)
-    v = _fit("put_along_axis", _values("put_along_axis", how, x, values), places.shape)
-    new = _rows(how, reshape(x, (1, x.size, 1)), reshape(places, (places.size,)), reshape(v, (1, v.size, 1)))
-    return reshape(new, x.shape)
+    lines, axis = lines_along("put_along_axis", x, index, axis)
+    v = _fit("put_along_axis", _values("put_along_axis", how, x, values), with_axis(x, axis, lines.shape[1]))
+    way, n = WAYS[how], x.shape[axis]
+    if way.rows is _sum:  # line by line: nothing needs to be sorted
+        return way.merge(x, reshape(_scatter_elements(reshape(v, lines.shape), lines, rows=n), x.shape))
+    places = reshape(places_in(lines, n), (lines.size,))
+    return reshape(_rows(how, reshape(x, (1, x.size, 1)), places, reshape(v, (1, v.size, 1))), x.shape)
 
 
 def _coordinates(who: str, index: TensorLike, most: int) -> tuple[Tensor, ...]:

@@ -17,7 +17,7 @@ from ..core.op import Case, Cotangents, kernel
 from ..core.spec import INTS, Spec
 from ..core.tensor import Operators, Tensor, TensorLike, as_tensor, constant
 from ..errors import DTypeError, IndexingError, ShapeError
-from ..kernels.choosers import GATHER, SCATTER_ADD, SCATTER_ARGMAX
+from ..kernels.choosers import GATHER, GATHER_ELEMENTS, SCATTER_ADD, SCATTER_ARGMAX, SCATTER_ELEMENTS
 from .pointwise import arange, cast, equal, maximum, ones, where
 from .reduce import max as reduce_max
 from .reduce import min as reduce_min
@@ -112,6 +112,83 @@ def _scatter_argmax(source: Array, index: Array, *, rows: int) -> Array:
     return y[:, :rows]
 
 
+# --- an index of its own for every element
+def _element_samples() -> list[Case]:
+    rng = np.random.default_rng(6)
+    kinds = ((2, 3, 4), 6, "int32", "nan"), ((1, 40, 27), 80, "int64", "zero"), ((70, 33, 1), 20, "int16", "nan")
+    return [Case((x, rng.integers(-x[1], x[1] + 2, (x[0], e, x[2])).astype(dtype)), dict(fill=fill))
+            for x, e, dtype, fill in kinds]
+
+
+def _aligned(name: str, x: Spec, index: Spec) -> None:
+    if index.dtype not in INTS:
+        raise DTypeError(f"{name}: expected an integer index; got {index.dtype}; cast it to int32.")
+    if len(x.shape) != 3 or len(index.shape) != 3 or x.shape[::2] != index.shape[::2]:
+        raise ShapeError(f"{name}: expected (a, v, d) and an index (a, e, d); got {x.shape} and {index.shape}.")
+
+
+def _gather_elements_infer(x: Spec, index: Spec, *, fill: str) -> Spec:
+    _aligned("gather_elements", x, index)
+    return Spec(index.shape, x.dtype)
+
+
+@kernel(cl="elements.cl", samples=_element_samples, infer=_gather_elements_infer, accepts="any", rule="lookup",
+        reads=("narrow",), launch=GATHER_ELEMENTS)
+def _gather_elements(x: Array, index: Array, *, fill: str) -> Array:
+    """y[a, e, d] = x[a, index[a, e, d], d]; NaN (or 0, by `fill`) where the index is outside"""
+    missing = np.nan if fill == "nan" and np.asarray(x).dtype.kind not in "iub" else 0
+    padded = np.concatenate([x, np.full_like(x, missing, shape=(x.shape[0], 1, x.shape[2]))], 1)
+    return np.take_along_axis(padded, _rows(index, x.shape[1]), 1)
+
+
+@_gather_elements.defvjp
+def _(g: Tensor, y: Tensor, x: Tensor, index: Tensor, *, fill: str) -> Cotangents:
+    return _scatter_elements(g, index, rows=x.shape[1]), None
+
+
+def _scatter_element_samples() -> list[Case]:
+    indices = [case.args[1] for case in _element_samples()]
+    return [Case((index.shape, index), dict(rows=int(index.max()))) for index in indices]
+
+
+def _scatter_elements_infer(source: Spec, index: Spec, *, rows: int) -> Spec:
+    _aligned("scatter_elements", source, index)
+    if source.shape != index.shape:
+        raise ShapeError(f"scatter_elements: expected an index for each element; got {source.shape} and {index.shape}.")
+    return Spec((source.shape[0], rows, source.shape[2]), source.dtype)
+
+
+def _sorted_elements(source: Tensor, index: Tensor, *, rows: int) -> Tensor:
+    """As one row each, in the order of their places."""
+    shape, n = (source.shape[0], rows, source.shape[2]), source.size
+    y = _scatter_add(reshape(source, (1, n, 1)), reshape(places_in(index, rows), (n,)), rows=math.prod(shape))
+    return reshape(y, shape)
+
+
+@kernel(cl="elements.cl", samples=_scatter_element_samples, infer=_scatter_elements_infer, define=_sorted_elements,
+        launch=SCATTER_ELEMENTS)
+def _scatter_elements(source: Array, index: Array, *, rows: int) -> Array:
+    """y[a, v, d] = Σ of source[a, e, d] over e with index[a, e, d] = v"""
+    y = np.zeros((source.shape[0], rows + 1, source.shape[2]), source.dtype)
+    a, d = np.arange(y.shape[0])[:, None, None], np.arange(y.shape[2])
+    np.add.at(y, (a, _rows(index, rows), d), source)
+    return y[:, :rows]
+
+
+@_scatter_elements.defvjp
+def _(g: Tensor, y: Tensor, source: Tensor, index: Tensor, *, rows: int) -> Cotangents:
+    return _gather_elements(g, index, fill="zero"), None
+
+
+def places_in(index: Tensor, n: int) -> Tensor:
+    """Row-major numbers in (a, n, d) of the elements that an index (a, e, d) names; a · n · d for those outside."""
+    a, _, d = index.shape
+    inside = cast(index, "int64")
+    inside = where(inside < 0, inside + n, inside)
+    line = reshape(arange(n=a, dtype="int64"), (a, 1, 1)) * (n * d) + arange(n=d, dtype="int64")
+    return where((inside < 0) | (inside >= n), a * n * d, inside * d + line)
+
+
 # --- what users call
 def expect_indices(name: str, index: TensorLike, n: int) -> None:
     """Raises IndexingError when any index lies outside [−n, n), wherever it is: reads two numbers back from the device.
@@ -199,9 +276,9 @@ def scatter_max(source: TensorLike, index: TensorLike, v: int, axis: int = 0) ->
     return reshape(where(best >= 0, top, 0), shape)
 
 
-def flat_places(who: str, x: Tensor, index: TensorLike, axis: int) -> Tensor:
-    """Row-major numbers in x of x[…, index[…, i, …], …], x.size for those outside.
-    Raises ShapeError for shapes that differ but along `axis`; indices outside as in `gather`.
+def lines_along(who: str, x: Tensor, index: TensorLike, axis: int) -> tuple[Tensor, int]:
+    """An index like x but for its length along `axis`, as (a, e, d) with the axis in the middle, and the axis.
+    Raises ShapeError for shapes that differ but along it; indices outside as in `gather`.
     """
     places = _index(who, index)
     axis = arguments.axis(who, axis, x.ndim)
@@ -210,12 +287,16 @@ def flat_places(who: str, x: Tensor, index: TensorLike, axis: int) -> Tensor:
         raise ShapeError(
             f"{who}: expected shapes equal but for axis {axis}; got {x.shape} and {places.shape}.")
     arguments.indices(who, places, x.shape[axis])
-    n, lead, rest = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    inside = reshape(cast(places, "int64"), (lead, places.shape[axis], rest))
-    inside = where(inside < 0, inside + n, inside)
-    line = reshape(arange(n=lead, dtype="int64"), (lead, 1, 1)) * (n * rest) + arange(n=rest, dtype="int64")
-    outside = (inside < 0) | (inside >= n)
-    return reshape(where(outside, x.size, inside * rest + line), places.shape)
+    return reshape(places, _around(places, axis)), axis
+
+
+def _around(x: Tensor, axis: int) -> tuple[int, int, int]:
+    return math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+
+
+def with_axis(x: Tensor, axis: int, n: int) -> tuple[int, ...]:
+    """The shape of x with n along the axis."""
+    return (*x.shape[:axis], n, *x.shape[axis + 1 :])
 
 
 def take_along_axis(x: TensorLike, index: TensorLike, axis: int) -> Tensor:
@@ -224,9 +305,9 @@ def take_along_axis(x: TensorLike, index: TensorLike, axis: int) -> Tensor:
     Raises ShapeError for shapes that differ but along `axis`; indices outside as in `gather`.
     """
     x = as_tensor(x)
-    places = flat_places("take_along_axis", x, index, axis)
-    y = _gather(reshape(x, (1, x.size, 1)), reshape(places, (places.size,)), fill="nan")
-    return reshape(y, places.shape)
+    lines, axis = lines_along("take_along_axis", x, index, axis)
+    y = _gather_elements(reshape(x, _around(x, axis)), lines, fill="nan")
+    return reshape(y, with_axis(x, axis, lines.shape[1]))
 
 
 def one_hot(labels: TensorLike, classes: int, dtype: str = "float32") -> Tensor:

@@ -141,6 +141,13 @@ def indexed() -> Iterator[Problem]:
             yield Problem("gather", (x, i), dict(fill="zero" if batch > 1 else "nan"))
             yield Problem("scatter_add", (source, i), dict(rows=rows))
             yield Problem("scatter_argmax", (source, i), dict(rows=rows))
+    for batch, rows, edges, width in (
+        (1, 3, 9, 1), (2048, 500, 300, 1), (64, 1000, 5, 1), (1, 4096, 70000, 64), (3, 7, 2, 300)
+    ):
+        for dtype, index in (("float32", "int32"), ("float16", "int64")):
+            i = Given(index, (batch, edges, width))
+            yield Problem("gather_elements", (Given(dtype, (batch, rows, width)), i), dict(fill="nan"))
+            yield Problem("scatter_elements", (Given(dtype, (batch, edges, width)), i), dict(rows=rows))
     for rows, edges in ((0, 5), (5, 0)):
         yield Problem("scatter_add", (Given("float32", (1, edges, 3)), Given("int32", (edges,))), dict(rows=rows))
     for rows, columns, width, edges, values in (

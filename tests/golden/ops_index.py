@@ -30,6 +30,19 @@ def scatter_add(source: Any, index: Any, rows: int) -> Any:
     return torch.zeros(source.shape[0], rows, source.shape[2], dtype=source.dtype).index_add(1, i, source[:, ok])
 
 
+def gather_elements(x: Any, index: Any, fill: str) -> Any:
+    i = torch.where(index < 0, index + x.shape[1], index).long()
+    ok = (i >= 0) & (i < x.shape[1])
+    return torch.where(ok, x.gather(1, torch.where(ok, i, 0)), math.nan if fill == "nan" else 0.0)
+
+
+def scatter_elements(source: Any, index: Any, rows: int) -> Any:
+    i = torch.where(index < 0, index + rows, index).long()
+    ok = (i >= 0) & (i < rows)
+    y = torch.zeros(source.shape[0], rows, source.shape[2], dtype=source.dtype)
+    return y.scatter_add(1, torch.where(ok, i, 0), torch.where(ok, source, 0))
+
+
 def scatter_argmax(source: Any, index: Any, rows: int) -> Any:
     """PyTorch's maximum of each row; the first edge that has it."""
     ok, i = _inside(index, rows)
@@ -100,6 +113,7 @@ RULES = {
     "top": lambda x, k, descending: order(x, descending)[:, :k],
     "placed": lambda v, index: torch.zeros_like(v).scatter(1, index, v),
     "rearranged": rearranged,
+    "gather_elements": gather_elements, "scatter_elements": scatter_elements,
     "gather": gather, "scatter_add": scatter_add, "scatter_argmax": scatter_argmax,
     "scatter_mean": _index_reduce("mean"),
     "scatter_max": _index_reduce("amax"), "sparse_matmul": sparse_matmul,

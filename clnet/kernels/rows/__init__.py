@@ -4,6 +4,7 @@ from . import (
     cumulative,
     cumulative_gpu,
     edges,
+    elements,
     index,
     mesh,
     normalize,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.size import larger, typical, varies
 from ...core.spec import is_float
-from ...engine.compile.c_types import STORAGE
-from ..grid import PER_CORE, dealt, gpu_lanes, item_count, up, vector_lanes
+from ...engine.compile.c_types import BYTES, REGISTER, STORAGE
+from ..grid import PER_CORE, dealt, fitting, gpu_lanes, item_count, up, vector_lanes
 from ..operand import Operand
 from ..stage import Stage
-from ..variant import Answer, Offer, Refusal, variant
+from ..variant import CPUS_ONLY, Answer, Offer, Refusal, variant
 
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
@@ -25,6 +25,8 @@ GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
 RANK_LINES = 8  # work-items that share the count of one edge or row
 GATHERED, SUMMED = 4096, 8192  # [elements] that are worth a work-item of a CPU
+ADDED = 8  # [elements] of an edge that a CPU adds in less time than it sorts the edge
+EMPTY = 16  # [elements] of the result an edge from which on they, not the edges, are what work-items share
 FREE = frozenset(("BATCH", "ROWS", "EDGES", "WIDTH", "CHUNK"))
 CLASS_BITS = (8, 11, ONE_PASS_BITS, 22, 31)  # where classes of numbers of rows end that vary
 
@@ -70,7 +72,12 @@ class Scatter(Edges):
 
 def gather_problem(operands: Sequence[Operand], *, fill: str) -> Gather:
     (batch, rows, width), edges, dtype = operands[0].shape, operands[1].shape[0], operands[0].dtype
-    return Gather(batch, rows, edges, width, dtype, "NAN" if fill == "nan" and is_float(dtype) else "0")
+    return Gather(batch, rows, edges, width, dtype, missing(fill, dtype))
+
+
+def missing(fill: str, dtype: str) -> str:
+    """In C: what stands where an index is outside."""
+    return "NAN" if fill == "nan" and is_float(dtype) else "0"
 
 
 def scatter_problem(stage: str, operands: Sequence[Operand], *, rows: int) -> Scatter | Refusal:
@@ -93,7 +100,27 @@ def _gather_stage(p: Gather, device: Device) -> Stage:
     return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=domain, lanes=lanes, free=FREE)
 
 
-@variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row")
+@variant("scatter", cl="index.cl", serves=f"CPUs: sums of rows of at most {ADDED} elements, in the order of the edges")
+def scattered_in_order(p: Scatter, device: Device) -> Answer:
+    if device.is_gpu:
+        return CPUS_ONLY
+    if p.stage != "SUM" or typical(p.width) > ADDED:
+        return Refusal(f"sums of rows of at most {ADDED} elements")
+    return Offer(lambda: [_ordered_stage(p, device)])
+
+
+def _ordered_stage(p: Scatter, device: Device) -> Stage:
+    """One work-item for all rows: with several, each would look at all edges, and guess wrong which are its own."""
+    size = typical(p.rows * p.width)
+    items = min(device.compute_units, item_count(device, p.rows, size * p.batch, SUMMED)
+                if size > EMPTY * typical(p.edges) else 1)
+    chunk = -(-p.rows // items)
+    return Stage("owned", {**p.macros(device), "STAGE": "OWN", "CHUNK": chunk}, (-(-p.rows // chunk),), (1,),
+                 domain=(p.batch, p.rows * p.width), lanes=fitting(vector_lanes(device, p.dtype), size),
+                 scratch={"sums": p.rows * p.width * BYTES[REGISTER[p.dtype]]}, free=FREE)
+
+
+@variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row", rank=1)
 def scattered(p: Scatter, device: Device) -> Answer:
     return Offer(lambda: _scatter_stages(p, device))
 

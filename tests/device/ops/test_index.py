@@ -82,6 +82,51 @@ def test_ranks_of_edges_on_gpus(edges: int, engine: Any, as_gpu: Any, monkeypatc
         assert result, str(result)
 
 
+@pytest.mark.parametrize(("shape", "axis", "many"), [((70, 33), 1, 50), ((33, 70), 0, 20), ((3, 500, 5), 1, 7),
+                                                     ((2, 3, 40), 2, 90), ((400,), 0, 900)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+def test_an_index_of_each_element(shape: tuple[int, ...], axis: int, many: int, dtype: str, engine: Any) -> None:
+    """Taken, and what is added to them, in the order of the index; lines that are fewer than cores, and more."""
+    rng, n = np.random.default_rng(sum(shape)), shape[axis]
+    x = rng.integers(-99, 99, shape).astype(dtype)
+    index = rng.integers(-n, n, (*shape[:axis], many, *shape[axis + 1 :])).astype("int32")
+    v = rng.integers(-3, 3, index.shape).astype(dtype)
+    added = x.copy()
+    lines = list(np.ogrid[tuple(map(slice, index.shape))])
+    lines[axis] = index % n
+    np.add.at(added, tuple(lines), v)
+    t, i = tensor(x), cast_on_device(index)
+    taken = F.take_along_axis(t, i, axis)
+    asked = [taken, F.put_along_axis(t, i, v, axis, how="add")]
+    asked += [gradients(taken, [t], tensor(v))[0]] if dtype == "float32" else []
+    y, z, *slope = engine.values(asked)
+    assert np.array_equal(y, np.take_along_axis(x, index, axis)) and np.array_equal(z, added)
+    assert not slope or np.array_equal(slope[0], added - x)
+
+
+def cast_on_device(index: np.ndarray[Any, Any]) -> Any:
+    """An index that only the device knows."""
+    return tensor(index) + 0 * arange(n=index.shape[-1], dtype="int32")
+
+
+def test_elements_outside_are_nan_and_dropped(engine: Any) -> None:
+    x, i = tensor(np.arange(12, dtype=np.float32).reshape(4, 3)), np.array([[-4, 0, 4]] * 4)
+    i = tensor(i.astype("int32")) + 0 * arange(n=3, dtype="int32")
+    y, z = engine.values([F.take_along_axis(x, i, 1), F.put_along_axis(x, i, np.float32(5), 1, how="add")])
+    assert np.isnan(y[:, [0, 2]]).all() and np.array_equal(y[:, 1], [0, 3, 6, 9])
+    assert np.array_equal(z[:, 0], [5, 8, 11, 14]) and np.array_equal(z[:, 1:], np.asarray(x.numpy())[:, 1:])
+
+
+@pytest.mark.parametrize(("edges", "rows", "width"), [(100, 40000, 1), (5000, 700, 3), (300, 9000, 8), (1, 1, 1)])
+def test_short_rows_are_added_in_the_order_of_their_edges(edges: int, rows: int, width: int, engine: Any) -> None:
+    """To the bit: of terms that cancel, what another order would lose stays."""
+    rng = np.random.default_rng(edges)
+    source = (rng.standard_normal((2, edges, width)) * 10.0 ** rng.integers(-4, 8, (2, edges, width))).astype("float32")
+    index, y = rng.integers(-rows, rows, edges).astype("int32"), np.zeros((2, rows, width), "float32")
+    np.add.at(y, (slice(None), index), source)
+    assert np.array_equal(engine.values([F.scatter_add(source, index, rows, axis=1)])[0], y)
+
+
 def test_sort_in_many_chunks_and_digits(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(family.SORT_SHARE, "cpu", 100)
     monkeypatch.setitem(family.SORT_BITS, "cpu", 5)
