@@ -18,6 +18,7 @@ from ..core.autocast import of_products
 from ..core.formula import composite, evaluate_formula
 from ..core.op import Case
 from ..core.precision import current_precision
+from ..core.size import typical
 from ..core.spec import Spec
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
@@ -30,6 +31,7 @@ from .reduce import detach, peak, sum
 from .view import expand, permute, reshape, transpose
 
 NARROW = ("float16", "bfloat16")
+FEW = 8  # keys a query, from which on queries may be few
 MOST = 10.0  # x − lse is at most 0 but for rounding; an lse that is not that of the scores shall not overflow
 
 
@@ -43,7 +45,8 @@ def attention(q: TensorLike, k: TensorLike, v: TensorLike, mask: TensorLike | No
     A row with nothing to attend to gives zeros. 16-bit operands, and float32 ones in precision "bf16" or "fp16", are
     multiplied on tensor cores where there are any (without a mask; d and e 32, 64 or 128; sums and softmax in float32);
     else in float32. One launch forward and one or two backward; the weights (T × S) are in no memory but for the
-    gradient of a float mask. Paper: Vaswani et al. 2017, arXiv:1706.03762; grouped queries: Ainslie et al. 2023,
+    gradient of a float mask, and where queries are few beside the keys (T ≤ d / 2 and T ≤ S / 8): these are products.
+    Paper: Vaswani et al. 2017, arXiv:1706.03762; grouped queries: Ainslie et al. 2023,
     arXiv:2305.13245; online softmax: Dao et al. 2022, arXiv:2205.14135.
     """
     q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
@@ -52,6 +55,9 @@ def attention(q: TensorLike, k: TensorLike, v: TensorLike, mask: TensorLike | No
     q, k, v = (cast(x, "float32" if dtype in NARROW and mask is not None else dtype) for x in (q, k, v))
     scale = 1 / math.sqrt(q.shape[3] or 1) if scale is None else arguments.real("attention", "scale", scale)
     attrs: dict[str, Any] = dict(causal=bool(causal), scale=scale)
+    if _few(q, k) and not _arithmetic(dtype):
+        allowed = None if mask is None else _mask(as_tensor(mask), (*q.shape[:3], k.shape[2]))
+        return cast(_weighted(_masked_scores(q, k, allowed, **attrs), q, k, v), dtype)
     if mask is None:
         flat = _attention(q, k, v, **attrs, **_arithmetic(dtype))
     else:
@@ -107,9 +113,22 @@ def _rows(flat: Tensor, at: int, shape: tuple[int, ...]) -> Tensor:
     return permute(reshape(flat[at : at + n * h * t * f], (n, t, h, f)), 0, 2, 1, 3)
 
 
+def _few(q: Tensor, k: Tensor) -> bool:
+    """Whether queries are so few that the scores are small beside the keys: products then read the keys once, where a
+    kernel's tiles of queries would be empty, and their gradients need no score twice.
+    """
+    t, d = typical(q.shape[2]), q.shape[3]
+    return 2 * t <= d and FEW * t <= typical(k.shape[2])
+
+
+def _weighted(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The values, weighed by the softmax of the scores x."""
+    return reshape(matmul(_grouped(_softmax(x, axis=-1), k), v), (*q.shape[:3], v.shape[3]))
+
+
 def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
     x = _masked_scores(q, k, mask, causal, scale)
-    y = reshape(matmul(_grouped(_softmax(x, axis=-1), k), v), (*q.shape[:3], v.shape[3]))
+    y = _weighted(x, q, k, v)
     top = peak(x, -1)
     base = detach(where(isfinite(top), top, 0.0))
     total = sum(exp(x - base), -1, keepdims=True)

@@ -30,7 +30,8 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 # batch, query heads, key heads, queries, keys, features, causal, masked
 CASES = [(2, 3, 3, 5, 5, 8, False, False), (2, 4, 4, 7, 7, 16, True, False), (1, 4, 2, 5, 9, 8, True, True),
          (2, 4, 1, 3, 6, 4, False, True), (1, 2, 2, 40, 70, 32, True, False), (1, 1, 1, 1, 1, 1, False, False),
-         (1, 2, 1, 150, 300, 24, True, True), (1, 1, 1, 290, 140, 5, False, True)]
+         (1, 2, 1, 150, 300, 24, True, True), (1, 1, 1, 290, 140, 5, False, True),
+         (2, 4, 2, 3, 40, 8, True, True), (1, 2, 2, 1, 9, 4, False, False)]  # few queries: products
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -107,9 +108,10 @@ def test_a_bias_of_the_scores_has_a_gradient(engine: Any) -> None:
         near(a.numpy(), leaf.grad.numpy(), 1e-4)
 
 
-def test_rows_with_nothing_to_attend_give_zero(engine: Any) -> None:
-    q, k, v = (tensor(normal(1, 2, 4, 8)) for _ in range(3))
-    mask = np.ones((4, 4), bool)
+@pytest.mark.parametrize("keys", [4, 32])
+def test_rows_with_nothing_to_attend_give_zero(engine: Any, keys: int) -> None:
+    q, k, v = (tensor(normal(1, 2, n, 8)) for n in (4, keys, keys))
+    mask = np.ones((4, keys), bool)
     mask[1] = False
     y = attention(q, k, v, mask=tensor(mask))
     assert (y.numpy()[:, :, 1] == 0).all() and (y.numpy()[:, :, 0] != 0).all()
@@ -117,6 +119,20 @@ def test_rows_with_nothing_to_attend_give_zero(engine: Any) -> None:
         assert np.isfinite(g.numpy()).all()
     added = np.where(mask, 0, -np.inf).astype(np.float32)
     near(attention(q, k, v, mask=tensor(added)).numpy(), y.numpy())
+
+
+@pytest.mark.parametrize("queries", [1, 4, 5])
+def test_few_queries_agree_with_many(engine: Any, queries: int) -> None:
+    """Those of a longer sequence's end, with a mask that learns, as far as products serve them and beyond."""
+    q, k, v = tensor(normal(2, 4, 40, 8)), tensor(normal(2, 2, 40, 8)), tensor(normal(2, 2, 40, 6))
+    bias = tensor(normal(40, 40))
+    for mask in (None, bias):
+        leaves = [k, v] if mask is None else [k, v, mask]
+        some = attention(q[:, :, -queries:], k, v, mask=None if mask is None else mask[-queries:], causal=True)
+        whole = attention(q, k, v, mask=mask, causal=True)[:, :, -queries:]
+        values = [engine.values([y, *gradients(F.sum(y * y), leaves)]) for y in (some, whole)]
+        for a, b in zip(*values, strict=True):
+            near(a, b, 1e-4)
 
 
 def test_attention_of_large_scores(engine: Any) -> None:
