@@ -27,7 +27,7 @@
 //       the tile goes through the epilogue in whole vectors
 //   The last tile of a row is moved back to end with it: what overlaps is computed twice, to the same bits. Where FLAT, tiles are TW
 //   pixels of a phase that follow one another beyond the ends of rows, and the last one of the block is moved back.
-//   Assumes TH == 1 or (TW == RX and OUT == 1), FLAT only with TH == 1, and OUT == 1 or OUT_X > 1, and TW pixels in a block.
+//   Assumes TH == 1 or (TW == RX and OUT == 1), FLAT only with TH == 1, and OUT == 1 or OUT_X > 1 or rows of one pixel, and TW pixels in a block.
 //
 // WEIGHTS, for CPUs. Grid (PARTS, blocks of channels, blocks of panels * GROUPS), local size 1. Lanes follow the channels of `grad`
 //   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
@@ -175,8 +175,17 @@ INLINE void micro(const T* restrict x, const size_t pixel, const size_t width, _
             VT t[VW];
             UNROLL for (int l = 0; l < VW; l++) t[l] = VLOAD_P(sums + min(r + l, MR - 1) * NR + v * VW);
             transpose(t);
-#if OUT_X == 1
+#if OUT_X == 1 && !(FLAT && OUT_Y > 1)
             UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], tile + (v * VW + l) * PITCH_OUT + pixel + r);
+#elif OUT_X == 2 && !FLAT && VW > 1                     // every other pixel: between those of the other phase, which stay
+            UNROLL for (int l = 0; l < VW; l++) {
+                T* to = tile + (v * VW + l) * PITCH_OUT + 2 * r;
+                VT a = VLOAD_P(to), b = VLOAD_P(to + VW);
+                a.even = t[l].lo;
+                b.even = t[l].hi;
+                VSTORE_P(a, to);
+                VSTORE_P(b, to + VW);
+            }
 #else
             T lanes[VW * VW] __attribute__((aligned(64)));
             UNROLL for (int l = 0; l < VW; l++) VSTORE_P(t[l], lanes + l * VW);

@@ -8,6 +8,22 @@
 // What is left of a row behind its whole vectors, n elements of it.
 #define PIECE(n) if (VW > n && (width & n)) { CAT(vstore, n)(CAT(vload, n)(0, row + i), 0, to + left + i); i += n; }
 
+#if ZP == 1 && PITCH == 1 && SX == 1 && SZ == 1 && MIN_X == 0
+
+// A column: to[c][row] = from[c][y0 + row], zero outside the data.
+INLINE void copy_block(T* restrict to, __global const T* restrict from, const size_t channels, const int z0, const int y0) {
+    const int first = clamp(-y0, 0, ROWS), last = clamp((int)SY - y0, first, ROWS);
+    for (size_t c = 0; c < channels; c++, from += SY, to += ROWS) {
+        int y = 0;
+        for (; y < first; y++) to[y] = 0;
+        for (; y + VW <= last; y += VW) VSTORE_P(VLOAD(from + y0 + y), to + y);
+        for (; y < last; y++) to[y] = from[y0 + y];
+        for (; y < ROWS; y++) to[y] = 0;
+    }
+}
+
+#else
+
 // to[c][z][row][column] = from[c][z0 + z][y0 + row][MIN_X + column], zero outside the data; columns past it are zero too.
 INLINE void copy_block(T* restrict to, __global const T* restrict from, const size_t channels, const int z0, const int y0) {
     const int left = MIN_X < 0 ? -(MIN_X) : 0, skip = MIN_X > 0 ? MIN_X : 0;
@@ -29,3 +45,5 @@ INLINE void copy_block(T* restrict to, __global const T* restrict from, const si
                 for (; x < PITCH; x++) to[x] = 0;
             }
 }
+
+#endif

@@ -6,6 +6,7 @@ Sizes in elements; costs in cycles of one core.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,7 @@ FORWARD = Costs(4, 0.25, 0.25)
 FAR = Costs(9, 1, 1.5)
 WEIGHTS = {32: Costs(4, 0, 0.5), 16: Costs(10, 0.15, 0.3)}  # by registers
 UNROLLED = 4, 16  # phases, and their taps, up to which code is written out for each
+FEW = 4  # a part of the lanes that is not worth the others
 SPARE = 3  # registers that are then to be free, but of flat tiles
 PLACES = 4, 6  # pixels of a flat tile, whose places stay in registers (those of five do not: 2.2 times as long)
 L1 = 32 << 10  # [bytes] where the system does not tell
@@ -59,8 +61,12 @@ def blocks(p: Convolution, device: Device) -> Answer:
     v = on_cpu(p, device)
     if isinstance(v, Refusal):
         return v
-    tile = _tile(p.typical, device, v)
-    return _too_wide(p, device) if tile is None else Offer(lambda: _stages(p, device, v, tile))
+    for q in p.layouts:
+        if q is not p and prod(p.out) > 1 and FEW * p.o <= v.lanes:
+            return Refusal("most lanes would be empty, in phases of a long row")
+        if tile := _tile(q.typical, device, v):
+            return Offer(partial(_stages, q, device, v, tile))
+    return _too_wide(p, device)
 
 
 @variant("conv_weight_gradient", cl="conv.cl", serves="CPUs, every shape", rank=4)  # as above
@@ -68,11 +74,11 @@ def blocks_weights(p: Convolution, device: Device) -> Answer:
     v = on_cpu(p, device)
     if isinstance(v, Refusal):
         return v
-    tile = _weight_tile(p.typical, device, v)
-    if tile is None:
-        return _too_wide(p, device)
-    across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
-    return Offer(lambda: summed(p, device, v, tile, "conv_weights", across))
+    for q in p.layouts:
+        if tile := _weight_tile(q.typical, device, v):
+            across = ceil(p.c / tile["CB"]), ceil(ceil(p.o / (tile["NV"] * v.lanes)) / tile["OB"]) * p.groups
+            return Offer(partial(summed, q, device, v, tile, "conv_weights", across))
+    return _too_wide(p, device)
 
 
 def _too_wide(p: Convolution, device: Device) -> Refusal:
@@ -138,16 +144,17 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     t, (nv, th, tw, flat), down = _numbers(p, device), _register_tile(p, v, device.l1_cache), p.down
     panels = ceil(ceil(p.o / v.lanes) / nv)
     row_tile = nv * v.lanes * p.out[1] * p.result[2] * v.itemsize
-    fitting = [j for j in range(th, down + th, th)
+    step = tw if p.column and flat else th  # rows that a block has at least
+    fitting = [j for j in range(step, down + step, step)
                if p.c * p.plane(j) * v.itemsize <= t["copy"] and j * row_tile <= t["tile"]]
-    j = fitting[-1] if fitting else th
+    j = fitting[-1] if fitting else step
     if p.c * p.plane(j) * v.itemsize + j * row_tile > t["most"]:
         return None
     wanted = device.compute_units * t["per_core"]
     outer = p.n * p.result[0] * p.groups
-    while j > 2 * th and outer * ceil(down / j) < wanted and j > p.span[1]:
-        j = ceil(j / 2 / th) * th
-    j = up(ceil(down / ceil(down / j)), th)
+    while j > 2 * step and outer * ceil(down / j) < wanted and j > p.span[1]:
+        j = ceil(j / 2 / step) * step
+    j = up(ceil(down / ceil(down / j)), step)
     items = outer * ceil(down / j)
     split = min(panels, ceil(wanted / items)) if items < wanted else 1
     told = {"FLAT": flat, "UNROLLED": _unrolled(p, v, th * tw * nv + nv + 1, flat)}
@@ -156,12 +163,13 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
 
 def _unrolled(p: Convolution, v: Vector, registers: int, flat: bool) -> bool:
     """Whether phases and taps are written out. The compiler then loads what the next tap reads before it is due, for
-    which there are to be registers: 13 of 16 and 17 of 32 gained, all of 16 and 31 of 32 lost a seventh to a quarter
-    (Zen 4, with AVX2 and AVX-512; more phases and taps than UNROLLED were not measured).
+    which there are to be registers: 13 of 16 and 17 of 32 gained, all of 16 and 31 of 32 lost a seventh to a quarter.
+    Where there is no next one, they may all be taken: a loop over one tap took 2.2 times as long (Zen 4, with AVX2 and
+    AVX-512; more phases and taps than UNROLLED were not measured).
     """
     phases, taps = prod(p.out), sum(p.taps)
     few = p.out[0] == 1 and 1 < phases <= UNROLLED[0] and taps <= UNROLLED[1]
-    return few and (taps == 1 or flat or registers + SPARE <= v.registers)
+    return few and (max(p.taps) == 1 or flat or registers + SPARE <= v.registers)
 
 
 def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, bool]:
@@ -171,12 +179,17 @@ def _register_tile(p: Convolution, v: Vector, l1: int) -> tuple[int, int, int, b
     across, down = max(1, p.result[2] // p.out[2]), p.down
     whole = p.out == (1, 1, 1)
     flat = whole or p.out[2] > 1
+    phased = p.column and not whole
     panel = p.c * max(p.taps) * v.lanes * v.itemsize  # [bytes] of weights that a tile reads a vector
     costs = FAR if v.registers == 16 and panel > (l1 or L1) // 4 else FORWARD
     found = []
     for nv in (1, 2, 3, 4):
         most = min((v.registers - 1 - nv) // nv, 2 * v.lanes)
         panels = ceil(ceil(p.o / v.lanes) / nv)
+        if phased:  # pixels of a phase lie apart, in equal steps
+            found += [(panels * ceil(down / tw) * costs.step(tw, nv), True, -tw, nv, 1, tw)
+                      for tw in range(1, min(most, down) + 1)]
+            continue
         for tw in range(1, min(most, across) + 1):
             th = max(1, min(most // tw, down)) if whole and tw == across else 1
             tiles = panels * ceil(across / tw) * ceil(down / th)

@@ -113,6 +113,19 @@ class Convolution:
         return replace(self, n=typical(self.n)) if varies(self.n) else self
 
     @property
+    def layouts(self) -> list[Convolution]:
+        """Itself, and of one dimension as a column, too: the same elements in the same order, of which a block takes
+        as many as fit, where a row may be too long.
+        """
+        if any(t[:2] != (1, 1) for t in (self.data, self.result, self.size)):
+            return [self]
+        def down(of: Triple) -> Triple:
+            return 1, of[2], 1
+
+        return [self, replace(self, data=down(self.data), result=down(self.result), size=down(self.size),
+                              stride=down(self.stride), low=(0, self.low[2], 0), dilation=down(self.dilation))]
+
+    @property
     def domain(self) -> tuple[int, int, int]:
         """(images, channels, positions) of the result."""
         return self.n, self.groups * self.o, prod(self.result)
@@ -126,6 +139,11 @@ class Convolution:
     def down(self) -> int:
         """Rows of a phase of the result."""
         return ceil(self.result[1] / self.out[1])
+
+    @property
+    def column(self) -> bool:
+        """Whether rows are of one element each."""
+        return self.data[2] == self.result[2] == self.size[2] == 1
 
     @property
     def flat(self) -> bool:

@@ -55,6 +55,9 @@ CONVOLUTIONS = [
     ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
     ((2, 40, 7, 9), (35, 40, 3, 3), 2, 1, 1, 1),        # weights of more values a channel than are packed at once
     ((1, 66, 5, 7), (38, 33, 3, 3), 2, 1, 1, 2),
+    ((1, 2, 40000), (20, 2, 7), 1, 3, 1, 1),            # rows that no block holds
+    ((2, 3, 30011), (40, 3, 6), 4, (1,), 2, 1),
+    ((1, 2, 40001), (2, 1, 80), 4, 0, 1, 2),
 ]
 POOLS = [  # x, window, stride, padding, dilation, ceil_mode
     ((2, 3, 33), 2, None, 0, 1, False),
@@ -102,6 +105,8 @@ def test_convolution_and_its_gradients(engine: Any, case: Any) -> None:
     ((2, 4, 5, 6), (4, 3, 3, 3), 2, 1, 1, 1, 1),
     ((1, 4, 5), (4, 2, 3), 1, 0, 2, 3, 2),
     ((1, 16, 3, 3), (16, 20, 2, 2), (2, 3), (1, 0), (1, 2), 1, 1),
+    ((2, 20, 14, 15), (20, 33, 2, 2), 2, 0, 0, 1, 1),
+    ((1, 18, 9001), (18, 20, 8), 4, 2, 1, 1, 1),
 ], ids=str)
 def test_transposed_convolution(engine: Any, xs: Any, ws: Any, stride: Any, padding: Any, more: Any, dilation: Any,
                                 groups: int) -> None:
@@ -172,6 +177,24 @@ def test_tiles_that_go_on_beyond_rows(engine: Any, chosen_for: Callable[..., lis
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_rows_that_no_block_holds_are_columns(engine: Any, chosen_for: Callable[..., list[Choice]], lanes: int,
+                                              stride: int) -> None:
+    if not engine.compiles or not engine.device.is_cpu:
+        pytest.skip("tiles of CPUs")
+    asked = [chosen_for(OPS[name], vector_width=lanes) for name in ("conv", "conv_data_gradient",
+                                                                    "conv_weight_gradient")]
+    engine.plans.clear()
+    x, w = tensor(draw(1, 18, 33333)), tensor(draw(19, 18, 5))
+    y = conv(x, w, None, stride=stride, padding=2)
+    both(engine, y, *gradients(y, [x, w], tensor(draw(*y.shape))))
+    engine.plans.clear()
+    for choices in asked:
+        assert [stage.defines["RX"] for choice in choices for stage in choice.stages if "RX" in stage.defines]
+        assert all(stage.defines.get("RX", 1) == 1 for choice in choices for stage in choice.stages)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize(("xs", "ws", "stride", "padding", "dilation", "groups", "told"), [
     ((2, 24, 27, 28), (16, 24, 3, 3), 2, 1, 1, 1, {8: "FLAT UNROLLED", 16: ""}),          # 31 of 32 registers
     ((3, 20, 15, 14), (33, 20, 3, 3), 2, 1, 1, 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),  # seven pixels, and eight
@@ -181,6 +204,7 @@ def test_tiles_that_go_on_beyond_rows(engine: Any, chosen_for: Callable[..., lis
     ((1, 16, 19, 15), (12, 16, 3, 4), (2, 1), 1, 1, 1, {8: "UNROLLED", 16: "UNROLLED"}),
     ((1, 17, 13, 26), (12, 17, 3, 4), (1, 2), (1, 0), (2, 1), 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),
     ((1, 16, 5, 9, 15), (24, 16, 2, 3, 3), 2, 1, 1, 1, {8: "FLAT", 16: ""}),
+    ((2, 24, 28, 28), (16, 24, 2, 2), 2, 0, 1, 1, {8: "FLAT UNROLLED", 16: "UNROLLED"}),  # one tap a phase
 ], ids=str)
 def test_phases_of_a_data_gradient(engine: Any, chosen_for: Callable[..., list[Choice]], lanes: int, xs: Any, ws: Any,
                                    stride: Any, padding: Any, dilation: Any, groups: int,
