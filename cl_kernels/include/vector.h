@@ -105,16 +105,10 @@
 #define UNROLL _Pragma("unroll")
 #define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take up to a third of the build for it
 
-// Transposes VW vectors of VW lanes. A matrix read as one flat array is transposed by log2(VW) perfect shuffles.
+#include "include/transpose.h"
+
 INLINE void transpose(VT* t) {
 #if VW > 1
-    UNROLL for (int step = 1; step < VW; step *= 2) {
-        VT s[VW];
-        UNROLL for (int i = 0; i < VW / 2; i++) {
-            s[i] = VEVEN(t[2 * i], t[2 * i + 1]);
-            s[i + VW / 2] = VODD(t[2 * i], t[2 * i + 1]);
-        }
-        UNROLL for (int i = 0; i < VW; i++) t[i] = s[i];
-    }
+    TRANSPOSE(VT, VW, t)
 #endif
 }

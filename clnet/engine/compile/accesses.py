@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...core.size import common_divisor, varies
 from ...core.spec import np_dtype
 from . import c_types as ct
-from .emit import Emitter, Params, Value
+from .emit import Emitter, Load, Params, Value
 from .fusion import Fusion, Schedule
 from .index import Expr, variables
 from .node import Assembly, Leaf, Node
@@ -47,18 +47,25 @@ def store_lines(emitter: Emitter, stores: list[Node], flat: Expr) -> None:
         emitter.lines.append(ct.store(text, emitter.params.write(n), flat.c(), n.spec.dtype, lanes, cast, past))
 
 
-def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str,
-               nice: tuple[int, ...] = (0, 1)) -> float:
-    """Share of the loads that move along `lane` by one of these steps (by default those that are contiguous or
-    independent of it), from a dry run of the emitter.
-    """
+def dry_loads(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr) -> list[Load]:
+    """What the nodes at `flat` load, from a dry run of the emitter."""
     e = Emitter(Params(), in_memory(schedule, fusion))
     e.given.update({core: Value("core", core.spec.dtype, 1) for core in fusion.cores})
     for n in nodes:
         if n not in e.given:
             e.at(n, flat)
-    good = [ld.flat.coefficient(lane) in nice and not any(lane in variables(c.expr) for c in ld.conditions)
-            for ld in e.loads]
+    return e.loads
+
+
+def is_moved(load: Load, name: str) -> bool:
+    """Whether a condition of the load depends on the variable."""
+    return any(name in variables(c.expr) for c in load.conditions)
+
+
+def nice_share(schedule: Schedule, fusion: Fusion, nodes: list[Node], flat: Expr, lane: str) -> float:
+    """Share of the loads that are contiguous along `lane` or independent of it."""
+    loads = dry_loads(schedule, fusion, nodes, flat)
+    good = [ld.flat.coefficient(lane) in (0, 1) and not is_moved(ld, lane) for ld in loads]
     return sum(good) / len(good) if good else 1.0
 
 

@@ -118,13 +118,15 @@ class Emitter:
     With `alignment` (elements to which a node's memory is aligned), vectors that are known to be aligned are read and
     written through pointers to vectors; the lane variable must count in steps of `lanes`. With `streamed` (alike),
     aligned vectors are written past the caches. `ahead` says how many elements before they are read vectors of a node
-    are asked for; 0: they are not.
+    are asked for; 0: they are not. With `tile`, a variable that walks up from <tile>0, what lies along it is read in
+    vectors, which `before` transposes for all of its steps: as many as there are lanes.
     """
 
     def __init__(self, params: Params, in_memory: Callable[[Node], bool], lane: str = "", lanes: int = 1,
                  prefix: str = "t",
                  alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None,
-                 ahead: Callable[[Node], int] = lambda _: 0) -> None:
+                 ahead: Callable[[Node], int] = lambda _: 0, tile: str = "") -> None:
+        self.tile, self.before = tile, list[str]()
         self.alignment, self.streamed, self.ahead = alignment, streamed, ahead
         self.params, self.in_memory = params, in_memory
         self.lane, self.lanes, self.prefix = lane, lanes, prefix
@@ -198,7 +200,18 @@ class Emitter:
             last = ct.load(pointer, (flat + (1 - self.lanes)).c(), dtype, self.lanes)
             turned = "".join(f"{lane:x}" for lane in reversed(range(self.lanes)))
             return self._guarded(f"({last}).s{turned}", dtype, self.lanes, guards)
+        if self.tile and is_along(flat, self.tile, guards) and not moving_guard:
+            return self._tiled(node, pointer, flat)
         return self._lanewise(pointer, flat, dtype, guards)
+
+    def _tiled(self, node: Node, pointer: str, flat: Expr) -> Value:
+        n, dtype, name, first = self.lanes, node.spec.dtype, f"{self.prefix}{len(self.lines)}_t", f"{self.tile}0"
+        kind, at = ct.vector(ct.REGISTER[dtype], n), flat.c({self.tile: first, self.lane: "jl"})
+        early = f"PREFETCH({pointer} + {at} + {n}); " if self.ahead(node) else ""  # of the tile that follows below
+        loop = f"for (size_t l = 0; l < {n}; ++l) {{ const size_t jl = {self.lane} + l; "
+        self.before += [f"{kind} {name}[{n}];", f"{loop}{early}{name}[l] = {ct.load(pointer, at, dtype, n)}; }}",
+                        f"TRANSPOSE({kind}, {n}, {name})"]
+        return self._new(ct.REGISTER[dtype], n, f"{name}[{self.tile} - {first}]", dtype)
 
     def _guarded(self, text: str, dtype: str, lanes: int, guards: tuple[Condition, ...]) -> Value:
         ctype = ct.REGISTER[dtype]
@@ -288,6 +301,11 @@ class Emitter:
         if v.lanes != lanes or not name[0].islower():
             return f"({ct.vector(ctype, lanes)})({name})"
         return name
+
+
+def is_along(flat: Expr, name: str, guards: tuple[Condition, ...]) -> bool:
+    """Whether a load is contiguous along the variable, on no condition that moves with it."""
+    return flat.coefficient(name) == 1 and not any(name in variables(g.expr) for g in guards)
 
 
 def called(params: Params, op: ops.Pointwise | ops.Reduction, dtype: str, lanes: int) -> str:

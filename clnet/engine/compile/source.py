@@ -78,7 +78,8 @@ def finish(text: str, device: Device, params: Params) -> str:
     """Puts the definitions that the text needs in front of it: helpers, and functions of ops of somebody's own."""
     text = "\n".join([*params.functions.values(), text])
     integers, sums = integer_helpers(text), kernel_file("include/sums.h") if "TWO_SUM(" in text else ""
-    parts = (ct.helpers(text + integers, device), _functions(text, device), integers, sums, text)
+    tiles = kernel_file("include/transpose.h") if "TRANSPOSE(" in text else ""
+    parts = (ct.helpers(text + integers, device), _functions(text, device), integers, sums, tiles, text)
     return "\n".join(part for part in parts if part)
 
 

@@ -14,7 +14,9 @@ from clnet import ops as F
 from clnet.core.op import OPS, Pointwise
 from clnet.core.spec import DTYPES, FLOATS, INTS, NARROW, np_dtype
 from clnet.core.tensor import tensor
+from clnet.engine import on
 from clnet.engine.explain import explain
+from clnet.engine.record import Recorded
 from clnet.workbench.evidence.checks import TOLERANCE, compare
 
 # The widest of each kind and the narrowest floats by default, all with -m slow:
@@ -212,11 +214,42 @@ def test_axes_that_are_turned(dtype: str, engine: Any) -> None:
     """Whole vectors from the end on and what is left, alone, beside what is not turned, and of a part."""
     x = np.random.default_rng(6).integers(0, 2 if dtype == "bool" else 99, (3, 5, 37)).astype(np_dtype(dtype))
     t = tensor(x)
-    y = [F.flip(t, -1), F.flip(t, (0, 2)), F.flip(t, (0, 1, 2)), t[:, 1:, 33:2:-1], F.where(F.flip(t, 2) == t, t, t[:, ::-1])]
+    y = [F.flip(t, -1), F.flip(t, (0, 2)), F.flip(t, (0, 1, 2)), t[:, 1:, 33:2:-1],
+         F.where(F.flip(t, 2) == t, t, t[:, ::-1])]
     wanted = [x[..., ::-1], x[::-1, :, ::-1], x[::-1, ::-1, ::-1], x[:, 1:, 33:2:-1],
               np.where(x[..., ::-1] == x, x, x[:, ::-1])]
     for got, want in zip(engine.values(y), wanted, strict=True):
         assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiles_that_are_transposed(dtype: str, engine: Any) -> None:
+    """Whole ones and what is left of rows and columns; alone, beside what is not, by two ways at once, of a part."""
+    x = np.random.default_rng(7).integers(0, 2 if dtype == "bool" else 99, (3, 37, 50)).astype(np_dtype(dtype))
+    t, z = tensor(x), tensor(np.ascontiguousarray(x[0, :, :37]))
+    y = [F.permute(t, order) == tensor(np.transpose(x, order).copy()) for order in
+         ((0, 2, 1), (2, 0, 1), (1, 2, 0), (2, 1, 0), (1, 0, 2))]
+    p, q = t[:, 1:35, 2:36], t[:, :34, :34]
+    y += [F.where(z == z.mT, z, z.mT), F.where(p.mT == p, q.mT, q)]
+    part, other = x[:, 1:35, 2:36], x[:, :34, :34]
+    wanted = [np.where(x[0, :, :37] == x[0, :, :37].T, x[0, :, :37], x[0, :, :37].T),
+              np.where(part.swapaxes(1, 2) == part, other.swapaxes(1, 2), other)]
+    values = engine.values(y)
+    assert all(v.all() for v in values[:5])
+    for got, want in zip(values[5:], wanted, strict=True):
+        assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("sizes", [(16, 16), (17, 300), (300, 17), (64, 1)], ids=str)
+def test_transposed_copies_of_every_length(sizes: tuple[int, int], engine: Any) -> None:
+    """One recorded step for batches of several sizes."""
+    step = Recorded(lambda x: (x.mT * 2, F.permute(F.reshape(x, (-1, 4, 25)), (2, 0, 1)) + 1))
+    for n in (*sizes, 33):
+        x = np.random.default_rng(n).standard_normal((n, 100)).astype(np.float32)
+        with on(engine):
+            y, z = step(tensor(x))
+            assert np.array_equal(y.numpy(), x.T * 2)
+            assert np.array_equal(z.numpy(), x.reshape(-1, 4, 25).transpose(2, 0, 1) + 1)
 
 
 def wider(dtype: str) -> Any:
