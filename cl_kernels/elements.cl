@@ -3,20 +3,23 @@
 //   GATHER   y(a, e, d) = x(a, index(a, e, d), d), MISSING where the index is outside
 //   SCATTER  y(a, v, d) = sum of source(a, e, d) over e with index(a, e, d) = v, in the order of e: the same bits on every run
 //
-// A line of the scatter, (a, ., d), is summed by one work-item, in scratch that its core caches: nothing is sorted, no float atomics. For CPUs:
-//   there have to be as many lines as cores, and a GPU would want them side by side.
+// A line of the scatter, (a, ., d), is summed by one work-item: nothing is sorted, no float atomics. On CPUs in scratch that its core caches; on
+//   GPUs, which want neighbours side by side where they begin and end, in three launches: ZERO, ADD, OUT.
 // Negative indices count from the end.
 //
 // Layout: x (BATCH, ROWS, WIDTH), in 16 bits where X_KIND says so, index and source (BATCH, EDGES, WIDTH), all contiguous.
 // Grid, local size 1: GATHER (BATCH x EDGES / CHUNK), SCATTER (BATCH / LINES, WIDTH / CHUNK), sums ROWS x CHUNK of T for each of the items. On GPUs
-//   GATHER has an item for each element of the result. No local memory.
-//   PARAMS, BEGIN, EPILOGUE(coordinates, value), EPILOGUE_V, T and VW as in matmul.cl, the coordinates of a gather being the element's number alone,
-//   of a scatter a and that in its lines; GPU 0 or 1.
+//   an item for each element of the result, in ADD for each line, and sums the result's size. No local memory.
+//   PARAMS, BEGIN, EPILOGUE(coordinates, value), EPILOGUE_V, T and VW as in matmul.cl, the coordinates of a gather and OUT being the element's number
+//   alone, of SCATTER a and that in its lines; GPU 0 or 1.
 
 #include "include/rows.h"
 
 #define GATHER 1
 #define SCATTER 2
+#define ZERO 3
+#define ADD 4
+#define OUT 5
 #ifndef STAGE
 #define STAGE GATHER            // which of them
 #endif
@@ -52,7 +55,7 @@ __kernel void gather(PARAMS) {
 #endif
 }
 
-#else
+#elif STAGE == SCATTER
 
 __kernel void scatter(PARAMS) {
     BEGIN
@@ -76,6 +79,29 @@ __kernel void scatter(PARAMS) {
             for (; k < length; k++) { EPILOGUE(a, (first + k), y[run * n + k]); }
         }
     }
+}
+
+#else
+
+__kernel void parallel_scatter(PARAMS) {
+    BEGIN
+    const ITEM k = get_global_id(0);
+    __global T* restrict y = (__global T*)sums;
+#if STAGE == ADD
+    if (k >= (ITEM)BATCH * WIDTH) return;
+    const ITEM a = k / WIDTH, d = k % WIDTH;
+    for (ITEM e = 0; e < EDGES; e++) {
+        const ITEM at = (a * EDGES + e) * WIDTH + d, v = row_of(index[at] SIZES_PASSED);
+        if (v < ROWS) y[(a * ROWS + v) * WIDTH + d] += source[at];
+    }
+#else
+    if (k >= (ITEM)BATCH * ROWS * WIDTH) return;
+#if STAGE == ZERO
+    y[k] = 0;
+#else
+    EPILOGUE(k, y[k]);
+#endif
+#endif
 }
 
 #endif

@@ -11,7 +11,7 @@ from ...engine.compile.c_types import BYTES, REGISTER
 from ..grid import dealt, fitting, up, vector_lanes
 from ..operand import Operand
 from ..stage import Stage
-from ..variant import CPUS_ONLY, Answer, Offer, Refusal, variant
+from ..variant import Answer, Offer, Refusal, variant
 from .index import FREE, GATHERED, GPU_GROUP, SUMMED, Edges, Gather, missing
 
 if TYPE_CHECKING:
@@ -54,13 +54,23 @@ def _gather_stage(p: GatherElements, device: Device) -> Stage:
     return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=(total,), free=FREE)
 
 
-@variant("scatter_elements", cl="elements.cl", serves="CPUs: a line is summed by one work-item")
+@variant("scatter_elements", cl="elements.cl", serves="all devices, where lines are many: a work-item sums each")
 def elements_scattered(p: ScatterElements, device: Device) -> Answer:
-    if device.is_gpu:
-        return CPUS_ONLY
-    if typical(p.batch * p.width) < device.compute_units:
-        return Refusal("fewer lines than cores")
-    return Offer(lambda: [_scatter_stage(p, device)])
+    lines = typical(p.batch * p.width)
+    if lines < (typical(p.edges) if device.is_gpu else device.compute_units):
+        return Refusal("fewer lines than elements in one" if device.is_gpu else "fewer lines than cores")
+    return Offer(lambda: _gpu_stages(p, device) if device.is_gpu else [_scatter_stage(p, device)])
+
+
+def _gpu_stages(p: ScatterElements, device: Device) -> list[Stage]:
+    total, lines = p.batch * p.rows * p.width, p.batch * p.width
+    scratch = {"sums": total * BYTES[REGISTER[p.dtype]]}
+
+    def stage(name: str, count: int, domain: tuple[int, ...] = ()) -> Stage:
+        return Stage("parallel_scatter", {**p.macros(device), "STAGE": name}, (up(count, GPU_GROUP),), (GPU_GROUP,),
+                     domain=domain, scratch=scratch, final=bool(domain), free=FREE)
+
+    return [stage("ZERO", total), stage("ADD", lines), stage("OUT", total, (total,))]
 
 
 def _scatter_stage(p: ScatterElements, device: Device) -> Stage:

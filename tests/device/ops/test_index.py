@@ -44,12 +44,13 @@ def test_scatter_max_keeps_the_first_maximum_and_nan(engine: Any) -> None:
     assert np.array_equal(slope, np.float32([[5, 0], [0, 6], [0, 0], [1, 2]]))
 
 
-@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax", "sparse_matmul", "sparse_places"])
+@pytest.mark.parametrize("name", ["gather", "scatter_add", "scatter_argmax", "gather_elements", "scatter_elements",
+                                  "sparse_matmul", "sparse_places"])
 def test_gpu_kernels_run_anywhere(name: str, engine: Any, as_gpu: Any) -> None:
     if engine.device.is_host:
         pytest.skip("the host engine has no kernels")
     engine = as_gpu(engine, vector_width=engine.device.vector_width)
-    for case in [*cases(OPS[name])[1:2], *([MANY] if name == "scatter_add" else [])]:
+    for case in [*cases(OPS[name])[1:3], *([MANY] if name == "scatter_add" else [])]:
         result = checks.parity(OPS[name], case, engine)
         assert result, str(result)
 
