@@ -117,7 +117,7 @@ def _few(q: Tensor, k: Tensor) -> bool:
     """Whether queries are so few that the scores are small beside the keys: products then read the keys once, where a
     kernel's tiles of queries would be empty, and their gradients need no score twice.
     """
-    t, d = typical(q.shape[2]), q.shape[3]
+    t, d = typical(q.shape[2]), typical(q.shape[3])
     return 2 * t <= d and FEW * t <= typical(k.shape[2])
 
 

@@ -119,6 +119,7 @@ class Convolution:
         """
         if any(t[:2] != (1, 1) for t in (self.data, self.result, self.size)):
             return [self]
+
         def down(of: Triple) -> Triple:
             return 1, of[2], 1
 

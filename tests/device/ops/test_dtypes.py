@@ -223,6 +223,18 @@ def test_axes_that_are_turned(dtype: str, engine: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_short_axes_that_are_turned(dtype: str, engine: Any) -> None:
+    """Fewer than a vector has: of 8 bits Intel's compiler died, and the process with it."""
+    for n in (2, 3, 8, 15):
+        x = (np.arange(3 * n) % 2).astype(np_dtype(dtype)).reshape(3, n)
+        t = F.flip(tensor(x), 1)
+        y = [t, F.max(t, 0), t[::-1], tensor(x)[0, ::-1], tensor(x)[:, ::-2]]
+        wanted = [x[:, ::-1], x.max(0)[::-1], x[::-1, ::-1], x[0, ::-1], x[:, ::-2]]
+        for got, want in zip(engine.values(y), wanted, strict=True):
+            assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_that_are_transposed(dtype: str, engine: Any) -> None:
     """Whole ones and what is left of rows and columns; alone, beside what is not, by two ways at once, of a part."""
     x = np.random.default_rng(7).integers(0, 2 if dtype == "bool" else 99, (3, 37, 50)).astype(np_dtype(dtype))
