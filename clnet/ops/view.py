@@ -212,8 +212,8 @@ def expand(x: TensorLike, *shape: Sizes) -> Tensor:
     return x if dims == x.shape else _expand(x, shape=dims)
 
 
-def flip(x: TensorLike, axes: Axes) -> Tensor:
-    """y[i] = x[n − 1 − i] along the axes."""
+def flip(x: TensorLike, axes: Axes = None) -> Tensor:
+    """y[i] = x[n − 1 − i] along `axes` (None: all)."""
     x = as_tensor(x)
     return _flip(x, axes=arguments.axes("flip", axes, x.ndim))
 
