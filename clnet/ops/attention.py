@@ -31,7 +31,7 @@ from .reduce import detach, peak, sum
 from .view import expand, permute, reshape, transpose
 
 NARROW = ("float16", "bfloat16")
-FEW = 8  # keys a query, from which on queries may be few
+FEW = 8  # keys a query, from which on queries may be few (Zen 4 and H200)
 MOST = 10.0  # x − lse is at most 0 but for rounding; an lse that is not that of the scores shall not overflow
 
 

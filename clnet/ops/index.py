@@ -39,9 +39,13 @@ def _samples() -> list[Case]:
             Case(((1, 3, 5), few.astype(np.uint8) % 3), dict(fill="zero"))]
 
 
-def _indexed(name: str, x: Spec, index: Spec) -> None:
+def _whole(name: str, index: Spec) -> None:
     if index.dtype not in INTS:
         raise DTypeError(f"{name}: expected an integer index; got {index.dtype}; cast it to int32.")
+
+
+def _indexed(name: str, x: Spec, index: Spec) -> None:
+    _whole(name, index)
     if len(x.shape) != 3 or len(index.shape) != 1:
         raise ShapeError(f"{name}: expected x (a, v, d) and index (e); got {x.shape} and {index.shape}.")
 
@@ -121,8 +125,7 @@ def _element_samples() -> list[Case]:
 
 
 def _aligned(name: str, x: Spec, index: Spec) -> None:
-    if index.dtype not in INTS:
-        raise DTypeError(f"{name}: expected an integer index; got {index.dtype}; cast it to int32.")
+    _whole(name, index)
     if len(x.shape) != 3 or len(index.shape) != 3 or x.shape[::2] != index.shape[::2]:
         raise ShapeError(f"{name}: expected (a, v, d) and an index (a, e, d); got {x.shape} and {index.shape}.")
 

@@ -25,8 +25,8 @@ GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
 RANK_LINES = 8  # work-items that share the count of one edge or row
 GATHERED, SUMMED = 4096, 8192  # [elements] that are worth a work-item of a CPU
-ADDED = 8  # [elements] of an edge that a CPU adds in less time than it sorts the edge
-EMPTY = 16  # [elements] of the result an edge from which on they, not the edges, are what work-items share
+ADDED = 8  # [elements] of an edge that a CPU adds in less time than it sorts the edge (Zen 4, two cores; 16: as long)
+EMPTY = 16  # [elements] of the result an edge from which on they, not the edges, are shared (an estimate)
 FREE = frozenset(("BATCH", "ROWS", "EDGES", "WIDTH", "CHUNK"))
 CLASS_BITS = (8, 11, ONE_PASS_BITS, 22, 31)  # where classes of numbers of rows end that vary
 

@@ -38,6 +38,41 @@ def test_a_map_and_folds_serve_every_size(serves_all):
     serves_all(fn, [(normal(n, m), normal(n)) for n, m in sizes], alone=4e-6, digits=4e-6)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_places_of_every_number_of_rows(serves_all, axis):
+    """Each element's own index, few columns and many of them, sums by number, their gradients, turned and across."""
+    def fn(x, i):
+        taken = F.take_along_axis(x, i, axis)
+        rows = F.scatter_add(x[:, :3], i[:, 0] * 0 + F.argmax(x, 1).astype("int32") % 7, 7)
+        top = F.topk(x, 3)[0]
+        y = F.sum(taken * taken) + F.sum(top * top) + F.sum(x[i[:, 0] % 5, i[:, 1]] ** 2)
+        return taken, rows, F.argmin(x, 0), F.flip(x, 1).mT * 2, *gradients(y, [x])
+
+    sizes = [(5, 33), (7, 40), (16, 34), (12, 50), (9, 60), (6, 35)]
+    serves_all(fn, [(normal(n, m), (np.arange(n * m).reshape(n, m) * 7 % 5).astype(np.int32)) for n, m in sizes],
+               alone=4e-6, digits=4e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_long_rows_of_every_batch(serves_all, stride):
+    w = tensor(normal(18, 3, 5))
+
+    def fn(x):
+        y = F.conv(x, w, stride=stride, padding=2)
+        return y, *gradients(F.sum(y * y), [x, w])
+
+    serves_all(fn, [(normal(n, 3, 20011),) for n in (2, 3, 5, 4)], alone=2e-5, digits=2e-5)
+
+
+def test_few_queries_of_every_number_of_keys(serves_all):
+    def fn(q, k):
+        y = F.attention(q, k, k, causal=True)
+        return y, *gradients(F.sum(y * y), [q, k])
+
+    sizes = [(5, 5, 140), (6, 7, 150), (9, 8, 133), (7, 6, 160)]
+    serves_all(fn, [(normal(n, 2, t, 32), normal(n, 2, s, 32)) for n, t, s in sizes], alone=1e-5, digits=1e-5)
+
+
 def test_products_of_no_rows_among_others(engine):
     w = tensor(normal(5, 40))
     step = Recorded(lambda x: (x[2:] @ w, F.transpose(w) @ F.transpose(x[2:])))
