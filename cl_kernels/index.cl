@@ -3,11 +3,13 @@
 //
 // The scatter is a stable sort of the edges by row and a walk over each row's edges in their order: the same bits on every
 // run, without float atomics. Stages of the sort, once per digit of BITS bits (one digit where the counters fit a cache):
-//   COUNT   item p counts the digits of its CHUNK edges: counts[digit][p], P items
-//   SCAN    one group of GROUP items makes the counts starts (exclusive sum in row-major order)
+//   COUNT   item p counts the digits of its CHUNK edges: counts[digit][p], P items; on CPUs counts[p][digit], for items that write
+//           the same cache line wait for each other
+//   SCAN    one group of GROUP items makes the counts starts (exclusive sum in the order of digit, p); where the digit is the ONLY
+//           one, a CPU's gives the offsets, too
 //   PLACE   item p writes its edges where they belong; FIRST reads edges 0, 1, ..., else the previous digit's order
 //   BOUNDS  offsets[v] = the first place of row v in the order, for v = 0 .. ROWS
-// A CPU does without where rows are short: OWN walks over all edges in each item and adds those of the item's CHUNK rows.
+// A CPU does without where rows are short or cores few: OWN walks over all edges in each item and adds those of the item's CHUNK rows.
 // Few edges on a GPU need one stage: RANK counts, for each edge and each row, the keys row(e) EDGES + e (32 bits) before its own:
 //   the edge's place in the order, the row's offset.
 // Negative indices count from the end. An index outside is row ROWS: a gather gives MISSING there, a scatter drops the edge.
@@ -88,7 +90,52 @@ __kernel void gather(PARAMS) {
 #endif
 }
 
-#elif STAGE == COUNT || STAGE == PLACE
+#elif STAGE == COUNT || STAGE == PLACE || STAGE == SCAN
+
+#if GPU
+#define NEXT_DIGIT P
+#define NEXT_ITEM 1
+#else
+#define NEXT_DIGIT 1
+#define NEXT_ITEM (((size_t)1 << BITS) + 16)  // a line apart, and not by a power of two, which would share a set of a cache
+#endif
+#define PLACE_OF(digit, item) ((digit) * NEXT_DIGIT + (item) * NEXT_ITEM)
+
+#if STAGE == SCAN
+
+__kernel void scan(PARAMS) {
+    BEGIN
+    __global uint* restrict c = ORDER(counts);
+    uint before = 0;
+#if GPU
+    __local uint sums[GROUP];
+    const size_t l = get_local_id(0), total = ((size_t)1 << BITS) * P, share = (total + GROUP - 1) / GROUP;
+    const size_t first = l * share, last = min(first + share, total);
+    uint sum = 0;
+    for (size_t i = first; i < last; i++) sum += c[i];
+    sums[l] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (size_t k = 0; k < l; k++) before += sums[k];
+    for (size_t i = first; i < last; i++) {
+        const uint n = c[i];
+        c[i] = before;
+        before += n;
+    }
+#else
+    for (size_t k = 0; k < (size_t)1 << BITS; k++) {
+#if ONLY
+        if (k <= ROWS) ORDER(offsets)[k] = before;
+#endif
+        for (size_t p = 0; p < P; p++) {
+            const uint n = c[PLACE_OF(k, p)];
+            c[PLACE_OF(k, p)] = before;
+            before += n;
+        }
+    }
+#endif
+}
+
+#else
 
 #define DIGIT(e) ((row_of(index[e] SIZES_PASSED) >> SHIFT) & (((size_t)1 << BITS) - 1))
 #if FIRST
@@ -100,38 +147,20 @@ __kernel void gather(PARAMS) {
 __kernel void sort(PARAMS) {
     BEGIN
     const size_t p = get_global_id(0), first = p * CHUNK, last = min(first + CHUNK, (size_t)EDGES);
-    __global uint* restrict mine = ORDER(counts) + p;
+    __global uint* restrict mine = ORDER(counts) + PLACE_OF(0, p);
     if (p >= P) return;
 #if STAGE == COUNT
-    for (size_t k = 0; k < (size_t)1 << BITS; k++) mine[k * P] = 0;
-    for (size_t i = first; i < last; i++) mine[DIGIT(EDGE(i)) * P]++;
+    for (size_t k = 0; k < (size_t)1 << BITS; k++) mine[k * NEXT_DIGIT] = 0;
+    for (size_t i = first; i < last; i++) mine[DIGIT(EDGE(i)) * NEXT_DIGIT]++;
 #else
     for (size_t i = first; i < last; i++) {
         const uint e = EDGE(i);
-        ORDER(TO)[mine[DIGIT(e) * P]++] = e;
+        ORDER(TO)[mine[DIGIT(e) * NEXT_DIGIT]++] = e;
     }
 #endif
 }
 
-#elif STAGE == SCAN
-
-__kernel void scan(PARAMS) {
-    BEGIN
-    __local uint sums[GROUP];
-    const size_t l = get_local_id(0), total = ((size_t)1 << BITS) * P, share = (total + GROUP - 1) / GROUP;
-    const size_t first = l * share, last = min(first + share, total);
-    __global uint* restrict c = ORDER(counts);
-    uint sum = 0, before = 0;
-    for (size_t i = first; i < last; i++) sum += c[i];
-    sums[l] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t k = 0; k < l; k++) before += sums[k];
-    for (size_t i = first; i < last; i++) {
-        const uint n = c[i];
-        c[i] = before;
-        before += n;
-    }
-}
+#endif
 
 #elif STAGE == RANK
 
@@ -209,12 +238,23 @@ INLINE T total_of(__global const S* restrict from, __global const uint* restrict
     return first_maximum(from, order, p, end SIZES_PASSED);
 #else
     T sum = 0;
+#pragma clang loop vectorize(disable) interleave(disable)  // one compiler sums every other edge apart
     for (; p < end; p++) sum += from[(size_t)order[p] * WIDTH];
     return sum;
 #endif
 }
 
 #include "include/share.h"
+
+// The sums of N vectors of the row's edges, as long as the row has so many.
+#define SUM_ROWS(N) \
+    for (; d + N * VW <= d1; d += N * VW) { \
+        VT sum[N]; \
+        UNROLL for (size_t n = 0; n < N; n++) sum[n] = VSPLAT(0); \
+        for (size_t p = at[v]; p < at[v + 1]; p++) \
+            UNROLL for (size_t n = 0; n < N; n++) sum[n] += VLOAD(from + (size_t)order[p] * WIDTH + d + n * VW); \
+        UNROLL for (size_t n = 0; n < N; n++) { EPILOGUE_V(a, v, (d + n * VW), sum[n]); } \
+    }
 
 __kernel void segments(PARAMS) {
     BEGIN
@@ -240,17 +280,9 @@ __kernel void segments(PARAMS) {
             __global const S* restrict from = source + a * EDGES * WIDTH;
             size_t d = d0;
 #if VW > 1
-            for (; d + 4 * VW <= d1; d += 4 * VW) {
-                VT sum[4] = {VSPLAT(0), VSPLAT(0), VSPLAT(0), VSPLAT(0)};
-                for (size_t p = at[v]; p < at[v + 1]; p++)
-                    UNROLL for (size_t n = 0; n < 4; n++) sum[n] += VLOAD(from + (size_t)order[p] * WIDTH + d + n * VW);
-                UNROLL for (size_t n = 0; n < 4; n++) { EPILOGUE_V(a, v, (d + n * VW), sum[n]); }
-            }
-            for (; d + VW <= d1; d += VW) {
-                VT sum = VSPLAT(0);
-                for (size_t p = at[v]; p < at[v + 1]; p++) sum += VLOAD(from + (size_t)order[p] * WIDTH + d);
-                EPILOGUE_V(a, v, d, sum);
-            }
+            SUM_ROWS(4)
+            SUM_ROWS(2)
+            SUM_ROWS(1)
 #endif
             for (; d < d1; d++) {
                 const T value = total_of(from + d, order, at[v], at[v + 1] SIZES_PASSED);

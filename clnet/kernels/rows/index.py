@@ -17,15 +17,21 @@ from ..variant import CPUS_ONLY, Answer, Offer, Refusal, variant
 if TYPE_CHECKING:
     from ...engine.device.devices import Device
 
-# Edges that are worth a work-item of their own in the sort, bits sorted in one pass: [CPU], [GPU].
-SORT_SHARE = {"cpu": 1 << 16, "gpu": 64}
-SORT_BITS = {"cpu": 11, "gpu": 4}
-ONE_PASS_BITS = 17  # a single work-item on a CPU counts up to so many bits at once
+SORT_SHARE, SORT_BITS = 64, 4  # of a GPU: edges that are worth a work-item in the sort, bits of a digit
+ONE_PASS_BITS = 17  # the most bits of a digit on a CPU
+# [cycles] of a CPU (two cores of a Zen 4, sixteen of a Xeon): a launch, each of its work-items besides; an edge counted
+# and placed, what that takes longer in the order of another digit, a counter added up, a place whose cache line other
+# work-items write, too; where a row begins; an edge summed in the order of rows and each of its elements; the same in
+# the order of edges.
+LAUNCHED, DEALT, SORTED, AGAIN, COUNTED, SHARED, BEGUN = 12e3, 2e3, 9, 18, 3, 50, 3
+SUMMED_EDGE, SUMMED_ELEMENT, ADDED_EDGE, ADDED_ELEMENT = 9, 0.5, 4.5, 1
+LINE = 16  # places in a cache line
+COUNTERS_APART = 16  # between those of two work-items (index.cl)
+BOUNDED = 8192  # [rows and edges] that are worth a work-item of a CPU where rows begin
 GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
 RANK_LINES = 8  # work-items that share the count of one edge or row
 GATHERED, SUMMED = 4096, 8192  # [elements] that are worth a work-item of a CPU
-ADDED = 8  # [elements] of an edge that a CPU adds in less time than it sorts the edge (Zen 4, two cores; 16: as long)
 EMPTY = 16  # [elements] of the result an edge from which on they, not the edges, are shared (an estimate)
 FREE = frozenset(("BATCH", "ROWS", "EDGES", "WIDTH", "CHUNK"))
 CLASS_BITS = (8, 11, ONE_PASS_BITS, 22, 31)  # where classes of numbers of rows end that vary
@@ -100,29 +106,46 @@ def _gather_stage(p: Gather, device: Device) -> Stage:
     return Stage("gather", {**defines, "CHUNK": chunk}, (items,), (1,), domain=domain, lanes=lanes, free=FREE)
 
 
-@variant("scatter", cl="index.cl", serves=f"CPUs: sums of rows of at most {ADDED} elements, in the order of the edges")
+@variant("scatter", cl="index.cl", serves="CPUs: sums of short rows, or of few edges, in the order of the edges")
 def scattered_in_order(p: Scatter, device: Device) -> Answer:
     if device.is_gpu:
         return CPUS_ONLY
-    if p.stage != "SUM" or typical(p.width) > ADDED:
-        return Refusal(f"sums of rows of at most {ADDED} elements")
-    return Offer(lambda: [_ordered_stage(p, device)])
+    if p.stage != "SUM":
+        return Refusal("sums")
+    items = _owners(p, device)
+    edges, width, size = typical(p.edges), typical(p.width), typical(p.rows * p.width)
+    each = edges * ADDED_EDGE + (edges * width + size) * ADDED_ELEMENT / items
+    return Offer(lambda: [_ordered_stage(p, device, items)], _launch(items) + typical(p.batch) * each)
 
 
-def _ordered_stage(p: Scatter, device: Device) -> Stage:
+def _owners(p: Scatter, device: Device) -> int:
     """One work-item for all rows: with several, each would look at all edges, and guess wrong which are its own."""
     size = typical(p.rows * p.width)
-    items = min(device.compute_units, item_count(device, p.rows, size * p.batch, SUMMED)
-                if size > EMPTY * typical(p.edges) else 1)
-    chunk = -(-p.rows // items)
+    if size <= EMPTY * typical(p.edges):
+        return 1
+    return min(device.compute_units, item_count(device, p.rows, size * p.batch, SUMMED))
+
+
+def _ordered_stage(p: Scatter, device: Device, items: int) -> Stage:
+    chunk, size = -(-p.rows // items), typical(p.rows * p.width)
     return Stage("owned", {**p.macros(device), "STAGE": "OWN", "CHUNK": chunk}, (-(-p.rows // chunk),), (1,),
                  domain=(p.batch, p.rows * p.width), lanes=fitting(vector_lanes(device, p.dtype), size),
                  scratch={"sums": p.rows * p.width * BYTES[REGISTER[p.dtype]]}, free=FREE)
 
 
-@variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row", rank=1)
+@variant("scatter", cl="index.cl", serves="all devices: the edges are sorted by row")
 def scattered(p: Scatter, device: Device) -> Answer:
-    return Offer(lambda: _scatter_stages(p, device))
+    return Offer(lambda: _scatter_stages(p, device), 0.0 if device.is_gpu else _sorted_cycles(p, device))
+
+
+def _sorted_cycles(p: Scatter, device: Device) -> float:
+    """Of a sort and the sums of its rows, by all cores of a CPU."""
+    edges, rows, width = typical(p.edges), typical(p.rows), typical(p.width)
+    need, units = rows.bit_length(), device.compute_units
+    parts, bits = _cpu_digits(p, need, device)
+    bounds = 0.0 if bits == need else _launch(units) + (rows + edges) * BEGUN / units
+    sums = rows * BEGUN + edges * SUMMED_EDGE + (edges + rows) * width * SUMMED_ELEMENT
+    return _digit_cycles(edges, need, parts, bits) + bounds + _launch(units) + typical(p.batch) * sums / units
 
 
 def _scatter_stages(p: Scatter, device: Device) -> list[Stage]:
@@ -160,15 +183,13 @@ def _rank_stage(p: Edges, device: Device) -> Stage:
 
 
 def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
-    """Count, scan and place once a digit of BITS bits; then where each row begins."""
-    kind = "gpu" if device.is_gpu else "cpu"
-    edges = typical(p.edges)
-    parts = max(1, min(-(-edges // SORT_SHARE[kind]), device.compute_units * 2 if kind == "cpu" else edges))
-    need = _bits(p.rows)
-    bits = need if parts == 1 and need <= ONE_PASS_BITS else min(need, SORT_BITS[kind])
-    group = GPU_GROUP if kind == "gpu" else 1
-    scratch = {"counts": 4 * (1 << bits) * parts, "order0": 4 * p.edges, "order1": 4 * p.edges,
-               "offsets": 4 * (p.rows + 1)}
+    """Count, scan and place once a digit of BITS bits; then where each row begins, which a CPU's only scan knows."""
+    gpu, need = device.is_gpu, _bits(p.rows)
+    parts, bits = _gpu_digits(p, need) if gpu else _cpu_digits(p, need, device)
+    group = GPU_GROUP if gpu else 1
+    only = not gpu and bits == need
+    scratch = {"counts": 4 * ((1 << bits) + (0 if gpu else COUNTERS_APART)) * parts, "order0": 4 * p.edges,
+               "order1": 4 * p.edges, "offsets": 4 * (p.rows + 1)}
     stages, source, target = [], "order0", "order1"
 
     def stage(kernel: str, grid: int, **defines: Any) -> Stage:
@@ -178,14 +199,43 @@ def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
     for n, shift in enumerate(range(0, need, bits)):
         source, target = target, source
         digit: dict[str, Any] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
-                                           FIRST=int(n == 0), FROM=source, TO=target)
+                                     FIRST=int(n == 0), ONLY=int(only), FROM=source, TO=target)
         stages += [stage("sort", parts, **digit, STAGE="COUNT"),
                    stage("scan", group, **digit, STAGE="SCAN", GROUP=group),
                    stage("sort", parts, **digit, STAGE="PLACE")]
-    items = p.rows + 1 if kind == "gpu" else max(1, min(device.compute_units, typical(p.rows) // 4096))
-    chunk = -(-(p.rows + 1) // items)
-    stages.append(stage("bounds", -(-(p.rows + 1) // chunk), STAGE="BOUNDS", CHUNK=chunk, FROM=target))
+    if not only:
+        items = p.rows + 1 if gpu else item_count(device, p.rows + 1, p.rows + p.edges, BOUNDED)
+        chunk = -(-(p.rows + 1) // items)
+        stages.append(stage("bounds", -(-(p.rows + 1) // chunk), STAGE="BOUNDS", CHUNK=chunk, FROM=target))
     return stages, target
+
+
+def _gpu_digits(p: Edges, need: int) -> tuple[int, int]:
+    edges = typical(p.edges)
+    return max(1, min(-(-edges // SORT_SHARE), edges)), min(need, SORT_BITS)
+
+
+def _cpu_digits(p: Edges, need: int, device: Device) -> tuple[int, int]:
+    """(work-items of the sort, bits of a digit) of the least time: more items count fewer edges each and make more
+    counters, which one item adds up; fewer bits make fewer counters, and more passes.
+    """
+    edges, most = typical(p.edges), device.compute_units.bit_length()
+    choices = [(1 << n, bits) for n in range(most)
+               for bits in {-(-need // passes) for passes in range(1, 5)} if bits <= ONE_PASS_BITS]
+    return min(choices, key=lambda c: _digit_cycles(edges, need, *c))
+
+
+def _digit_cycles(edges: int, need: int, parts: int, bits: int) -> float:
+    """Of all passes on a CPU."""
+    counters, each = parts << bits, edges / parts
+    shared = min(1.0, LINE * counters / edges) if parts > 1 else 0.0
+    once = 2 * _launch(parts) + _launch(1) + (SORTED + SHARED * shared) * each + COUNTED * counters
+    passes = -(-need // bits)
+    return passes * once + (passes - 1) * AGAIN * each
+
+
+def _launch(items: int) -> float:
+    return LAUNCHED + DEALT * (items - 1)
 
 
 def _bits(rows: int) -> int:

@@ -5,6 +5,7 @@ the GPU's kernels on whatever device there is.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -118,19 +119,25 @@ def test_elements_outside_are_nan_and_dropped(engine: Any) -> None:
     assert np.array_equal(z[:, 0], [5, 8, 11, 14]) and np.array_equal(z[:, 1:], np.asarray(x.numpy())[:, 1:])
 
 
-@pytest.mark.parametrize(("edges", "rows", "width"), [(100, 40000, 1), (5000, 700, 3), (300, 9000, 8), (1, 1, 1)])
-def test_short_rows_are_added_in_the_order_of_their_edges(edges: int, rows: int, width: int, engine: Any) -> None:
-    """To the bit: of terms that cancel, what another order would lose stays."""
+@pytest.mark.parametrize(("batch", "way"), [(2, "chosen"), (3, "one digit"), (4, "many digits")])  # plans of their own
+@pytest.mark.parametrize(("edges", "rows", "width"), [(100, 40000, 1), (5000, 700, 3), (300, 9000, 8), (1, 1, 1),
+                                                      (2000, 90, 1), (900, 70, 37), (700, 31, 96)])
+def test_rows_are_added_in_the_order_of_edges(edges: int, rows: int, width: int, batch: int, way: str, engine: Any,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit, sorted or not: of terms that cancel, what another order would lose stays."""
+    if way != "chosen":
+        monkeypatch.setattr(family, "ADDED_EDGE", math.inf)
+        monkeypatch.setattr(family, "_cpu_digits", lambda p, need, device: (2, need if way == "one digit" else 3))
     rng = np.random.default_rng(edges)
-    source = (rng.standard_normal((2, edges, width)) * 10.0 ** rng.integers(-4, 8, (2, edges, width))).astype("float32")
-    index, y = rng.integers(-rows, rows, edges).astype("int32"), np.zeros((2, rows, width), "float32")
+    source = rng.standard_normal((batch, edges, width)) * 10.0 ** rng.integers(-4, 8, (batch, edges, width))
+    source = source.astype("float32")
+    index, y = rng.integers(-rows, rows, edges).astype("int32"), np.zeros((batch, rows, width), "float32")
     np.add.at(y, (slice(None), index), source)
     assert np.array_equal(engine.values([F.scatter_add(source, index, rows, axis=1)])[0], y)
 
 
 def test_sort_in_many_chunks_and_digits(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(family.SORT_SHARE, "cpu", 100)
-    monkeypatch.setitem(family.SORT_BITS, "cpu", 5)
+    monkeypatch.setattr(family, "_cpu_digits", lambda *_: (3, 5))
     case = dataclasses.replace(MANY, attrs=dict(rows=3002))  # a plan of its own
     for op in (OPS["scatter_add"], OPS["scatter_argmax"]):
         result = checks.parity(op, case, engine)
