@@ -17,7 +17,8 @@ from ..core.state import Parameter
 from ..core.tensor import Operators, Tensor
 from ..errors import ConfigError
 from ..init import singular_pair
-from ..ops.normalization import batch_norm, batch_norm_train, group_norm, layer_norm, rms_norm
+from ..ops.channel_norm import batch_norm, batch_norm_train, group_norm
+from ..ops.normalization import layer_norm, rms_norm
 from .base import Layer, New
 from .fields import Child
 

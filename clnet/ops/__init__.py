@@ -51,6 +51,7 @@ from .arranging import (
 )
 from .assigning import gather_nd, put_along_axis, scatter_nd
 from .attention import attention
+from .channel_norm import batch_norm, batch_norm_train, group_norm, instance_norm
 from .checkpoint import checkpoint
 from .comparing import allclose, array_equal, isclose, isinf, logical_and, logical_or, logical_xor, nan_to_num
 from .contraction import cross, einsum, kron, tensordot, trace
@@ -65,16 +66,7 @@ from .joining import chunk, concat, split, stack, unbind
 from .losses import binary_cross_entropy_with_logits, cross_entropy
 from .matmul import linear, matmul
 from .moments import all, any, count_nonzero, log_variance, norm, std
-from .normalization import (
-    batch_norm,
-    batch_norm_train,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    log_softmax,
-    rms_norm,
-    softmax,
-)
+from .normalization import layer_norm, log_softmax, rms_norm, softmax
 from .packed import packed_attention
 from .pointwise import (
     abs,

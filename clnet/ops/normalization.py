@@ -1,4 +1,4 @@
-"""Softmax, layer, batch, group, instance and RMS normalisation.
+"""Softmax, layer and RMS normalisation: statistics along the last axis (channel_norm: batch, group and instance).
 
 Each is a formula; where the statistics run along the last axis a row kernel stands in (one read, one write). Backward
 kernels are ops of their own with a formula of their own, so a gradient can be differentiated again.
@@ -10,15 +10,13 @@ import math
 from typing import Any
 
 from ..core import arguments
-from ..core.autocast import wide
 from ..core.formula import composite
 from ..core.op import Case, Cotangents
-from ..core.size import real
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
-from ..errors import ConfigError, ShapeError
+from ..errors import ShapeError
 from ..kernels.choosers import column_kernel, row_kernel
 from .joining import stack
-from .pointwise import equal, exp, isfinite, log, maximum, minimum, rsqrt, where
+from .pointwise import equal, exp, isfinite, log, rsqrt, where
 from .reduce import detach, mean, peak, sum, var
 from .view import reshape
 
@@ -149,41 +147,6 @@ def _standardize_gradient(g: Tensor, x: Tensor, *, axes: tuple[int, ...], eps: f
     return r * (g - mean(g, axes, keepdims=True) - xh * mean(g * xh, axes, keepdims=True))
 
 
-# --- and with a scale and a shift, where statistics run along other axes than the last: batch normalisation
-def _moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """(E[x], Var[x]), keeping the axes, from one pass: sums of x less a typical element,
-    so that neither a large mean nor one outlier costs accuracy.
-    """
-    x = wide(x)
-    a, b, c = (detach(x[tuple(slice(k := part * (n - 1) // 2, k + 1) if axis in axes else slice(None)
-                              for axis, n in enumerate(x.shape))])
-               for part in range(3))
-    middle = maximum(minimum(a, b), minimum(maximum(a, b), c))  # the median of three
-    d = x - middle
-    off = mean(d, axes, keepdims=True)
-    return middle + off, maximum(mean(d * d, axes, keepdims=True) - off * off, 0.0)
-
-
-@composite(cl="normalize.cl", accepts="float", samples=lambda: [
-    Case((s, p, p), dict(axes=a, eps=1e-5))
-    for s, p, a in (((4, 3, 9), (1, 3, 1), (0, 2)), ((5, 4), (1, 4), (0,)), ((3, 2, 4, 5), (1, 2, 1, 1), (0, 2, 3)))])
-def _standardize_affine(x: Tensor, gamma: Tensor, beta: Tensor, *, axes: tuple[int, ...], eps: float) -> Tensor:
-    """y = γ · (x − E[x]) / √(Var[x] + ε) + β over the axes, biased variance; γ and β have size 1 along them"""
-    center, spread = _moments(x, axes)
-    return (x - center) * rsqrt(spread + eps) * gamma + beta
-
-
-@_standardize_affine.defvjp
-def _(g: Tensor, y: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, *, axes: tuple[int, ...], eps: float) -> Cotangents:
-    """dβ = Σ g, dγ = Σ g x̂, dx = γ r · (g − dβ / n − x̂ dγ / n): two sums for all three."""
-    center, spread = _moments(x, axes)
-    r = rsqrt(spread + eps)
-    xh = (x - center) * r
-    shift, scale = sum(g, axes, keepdims=True), sum(g * xh, axes, keepdims=True)
-    n = real(math.prod(x.shape[a] for a in axes))
-    return gamma * r * (g - shift / n - xh * (scale / n)), scale, shift
-
-
 # --- layer norm
 @composite("... n, n, n -> ... n", cl="normalize.cl", samples=_rows("n", "n", eps=1e-5), accepts="float",
            reads=("narrow",), launch=row_kernel("LAYER_NORM"))
@@ -291,90 +254,3 @@ def rms_norm(x: TensorLike, gamma: TensorLike | None = None, eps: float = 1e-5) 
     _check_trailing("rms_norm", x, shape)
     rows = reshape(x, (*x.shape[: x.ndim - len(shape)], math.prod(shape)))
     return reshape(_rms_norm(rows, _vector(gamma, 1, rows), eps=eps), x.shape)
-
-
-# --- statistics over other axes
-def _channel(p: TensorLike, x: Tensor, axis: int) -> Tensor:
-    """A vector of one number a channel, shaped to broadcast against x."""
-    p = as_tensor(p)
-    if p.shape != (x.shape[axis],):
-        raise ShapeError(
-            f"normalisation: expected gamma, beta, mean and var of shape ({x.shape[axis]},), "
-            f"axis {axis} of x{x.shape}; got {p.shape}.")
-    return reshape(p, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
-
-
-def _affine(y: Tensor, gamma: TensorLike | None, beta: TensorLike | None, axis: int) -> Tensor:
-    y = y if gamma is None else y * _channel(gamma, y, axis)
-    return y if beta is None else y + _channel(beta, y, axis)
-
-
-def batch_norm(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None,
-               mean: TensorLike | None = None, var: TensorLike | None = None, eps: float = 1e-5,
-               axis: int = 1) -> Tensor:
-    """y = γ · (x − μ) / √(σ² + ε) + β per channel, for given statistics μ, σ² (evaluation). `axis` is the channel's.
-
-    γ, β, μ and σ² (C,). Raises ConfigError without statistics, ShapeError where they are not one number a channel.
-    """
-    x, eps = as_tensor(x), arguments.real("batch_norm", "eps", eps, 0)
-    axis = arguments.axis("batch_norm", axis, x.ndim)
-    if mean is None or var is None:
-        raise ConfigError(
-            "batch_norm: expected both mean and var; got neither or one; batch_norm_train computes them from x.")
-    y = (x - _channel(mean, x, axis)) * rsqrt(_channel(var, x, axis) + eps)
-    return _affine(y, gamma, beta, axis)
-
-
-def batch_norm_train(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None, eps: float = 1e-5,
-                     axis: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """y = γ · (x − E[x]) / √(Var[x] + ε) + β per channel over the batch;
-    also E[x] and the unbiased Var[x] of each channel.
-
-    y uses the biased variance; the returned one is what running statistics take. Both are shared with y, not computed
-    twice. A fold and a map forward, a fold and a map backward. Raises ShapeError for fewer than two values a channel.
-    Paper: Ioffe, Szegedy 2015, arXiv:1502.03167.
-    """
-    x, eps = as_tensor(x), arguments.real("batch_norm_train", "eps", eps, 0)
-    axis = arguments.axis("batch_norm_train", axis, x.ndim)
-    axes = tuple(a for a in range(x.ndim) if a != axis)
-    n = math.prod(x.shape[a] for a in axes)
-    if n < 2:
-        raise ShapeError(
-            "batch_norm_train: expected at least 2 values a channel; "
-            f"got x{x.shape} with {n}; a batch of one sample has no variance: take a larger batch_size, or "
-            "drop_last=True where the last one has one; batch_norm takes running statistics.")
-    one = constant(1, x.dtype, (x.shape[axis],)), constant(0, x.dtype, (x.shape[axis],))
-    scale, shift = (_channel(d if p is None else p, x, axis) for p, d in zip((gamma, beta), one, strict=True))
-    y = _standardize_affine(x, scale, shift, axes=axes, eps=eps)
-    center, biased = (reshape(m, (x.shape[axis],)) for m in _moments(x, axes))
-    return y, center, biased * (n / (n - 1))
-
-
-def group_norm(x: TensorLike, num_groups: int, gamma: TensorLike | None = None, beta: TensorLike | None = None,
-               eps: float = 1e-5) -> Tensor:
-    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample over the channels of a group and all positions.
-
-    x (N, C, *S), γ and β (C,). A row kernel over (C / num_groups · S); γ and β melt into it.
-    Raises ShapeError where C is no multiple of num_groups.
-    Paper: Wu, He 2018, arXiv:1803.08494.
-    """
-    x, num_groups = as_tensor(x), arguments.integer("group_norm", "num_groups", num_groups, 1)
-    if x.ndim < 2 or x.shape[1] % num_groups:
-        raise ShapeError(
-            f"group_norm: expected x (N, C, ...) with C a multiple of num_groups = {num_groups}; got shape {x.shape}.")
-    eps = arguments.real("group_norm", "eps", eps, 0)
-    rows = reshape(x, (x.shape[0] * num_groups, math.prod(x.shape[1:]) // num_groups))
-    return _affine(reshape(_standardize(rows, axes=(1,), eps=eps), x.shape), gamma, beta, 1)
-
-
-def instance_norm(x: TensorLike, gamma: TensorLike | None = None, beta: TensorLike | None = None,
-                  eps: float = 1e-5) -> Tensor:
-    """y = γ_c · (x − E[x]) / √(Var[x] + ε) + β_c, statistics per sample and channel over all positions; x (N, C, *S).
-
-    Raises ShapeError for x without positions.
-    Paper: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
-    """
-    x = as_tensor(x)
-    if x.ndim < 3:
-        raise ShapeError(f"instance_norm: expected x (N, C, *S) with at least one position axis; got shape {x.shape}.")
-    return group_norm(x, x.shape[1] or 1, gamma, beta, eps)

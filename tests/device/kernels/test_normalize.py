@@ -134,23 +134,23 @@ def test_normalisation_of_several_axes(engine: Any) -> None:
     f = torch_functional()
     against_torch(normalization.layer_norm, lambda x, w, b: f.layer_norm(x, (3, 8), w, b), normal(4, 3, 8),
                   normal(3, 8), normal(3, 8))
-    against_torch(lambda x, w, b: normalization.group_norm(x, 3, w, b), lambda x, w, b: f.group_norm(x, 3, w, b),
+    against_torch(lambda x, w, b: F.group_norm(x, 3, w, b), lambda x, w, b: f.group_norm(x, 3, w, b),
                   normal(2, 6, 5, 4), normal(6), normal(6))
-    against_torch(normalization.instance_norm, lambda x, w, b: f.instance_norm(x, weight=w, bias=b), normal(2, 3, 5, 4),
+    against_torch(F.instance_norm, lambda x, w, b: f.instance_norm(x, weight=w, bias=b), normal(2, 3, 5, 4),
                   normal(3), normal(3))
 
 
 def test_batch_norm_is_pytorchs(engine: Any) -> None:
     torch, f = pytest.importorskip("torch", reason="the oracle is PyTorch"), torch_functional()
     x, w, b = normal(6, 3, 5, 4), normal(3), normal(3)
-    against_torch(lambda x, w, b: normalization.batch_norm_train(x, w, b)[0],
+    against_torch(lambda x, w, b: F.batch_norm_train(x, w, b)[0],
                   lambda x, w, b: f.batch_norm(x, None, None, w, b, training=True), x, w, b)
     m, v = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     f.batch_norm(torch.tensor(x), m, v, training=True, momentum=1.0)
-    _, mean, var = normalization.batch_norm_train(x.astype(np.float32))
+    _, mean, var = F.batch_norm_train(x.astype(np.float32))
     near(mean.numpy(), m.numpy())
     near(var.numpy(), v.numpy())
-    against_torch(lambda x, w, b: normalization.batch_norm(x, w, b, tensor(m.numpy().astype("f4")),
+    against_torch(lambda x, w, b: F.batch_norm(x, w, b, tensor(m.numpy().astype("f4")),
                                                        tensor(v.numpy().astype("f4"))),
                   lambda x, w, b: f.batch_norm(x, m, v, w, b), x, w, b)
 
