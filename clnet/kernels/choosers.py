@@ -101,3 +101,8 @@ def pool_kernel(variant: str) -> Chooser:
 def resample_kernel(adjoint: bool) -> Chooser:
     """What launches the resizing of an axis, or its adjoint."""
     return Chooser("resample", "images.resample.resampling", (adjoint,))
+
+
+def bilinear_kernel(stage: str) -> Chooser:
+    """What launches an op that is a STAGE of bilinear.cl."""
+    return Chooser("bilinear", "images.bilinear.sampling", (stage,))

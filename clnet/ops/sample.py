@@ -1,7 +1,6 @@
 """Reading images between their pixels: bilinear sampling at any coordinates, and convolution over
 offsets that are computed.
 
-One gather takes the four neighbours of every point, so the way back is one scatter that adds in a fixed order.
 Derivatives by the coordinates are those of the cell ⌊p⌋ … ⌊p⌋ + 1, also at whole numbers.
 """
 
@@ -10,52 +9,127 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..core import arguments
 from ..core.arguments import Ints, Padding, Sizes, per_axis
 from ..core.autocast import wide
 from ..core.formula import composite
 from ..core.function import function
-from ..core.op import Case
+from ..core.op import Case, Cotangents, Samples
+from ..core.size import real
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
+from ..kernels.choosers import bilinear_kernel
 from .conv import out_sizes, padding_sides
-from .index import _gather
+from .index import _gather, _scatter_add
+from .joining import stack
 from .pointwise import arange, bit_and, cast, clip, detach, equal, floor, ones, where
 from .reduce import sum
 from .view import permute, reshape
 
 
-def _bilinear(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor:
-    """y[n, p, c] = Σ over the neighbours (i, j) of (1 − |py − i|)(1 − |px − j|) · x[n, c, i, j]
+def _samples(*kinds: str) -> Samples:
+    """Images, values at points and coordinates, for ops of such operands."""
+    def make() -> list[Case]:
+        rng = np.random.default_rng(8)
+        found = []
+        for n, c, h, w, p in ((2, 3, 4, 5, 7), (1, 2, 3, 1, 70), (3, 1, 2, 6, 33)):
+            points = [rng.integers(-3, m + 1, (n, p)) + rng.uniform(0.1, 0.9, (n, p)) for m in (w, h)]
+            shapes = {"x": (n, c, h, w), "g": (n, c, p)}
+            found.append(Case((*(shapes[k] for k in kinds), *(v.astype("float32") for v in points)),
+                              dict(size=(h, w)) if "x" not in kinds else {}))
+        return found
 
-    x (N, C, H, W), px and py (N, P) in pixels, in float32 at least: 16 bits would move a point by parts of a pixel.
-    Outside lie zeros; with `border`, points outside count as the nearest inside.
+    return make
+
+
+def _neighbours(px: Tensor, py: Tensor, h: int, w: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Numbers among all pixels of the corners of every point's cell, (2, 2, N, P) down and across, one too large
+    outside; how near each is across, and down.
     """
-    n, c, h, w = x.shape
-    fx, ix = _cell(px, w, border)
-    fy, iy = _cell(py, h, border)
     high_x, high_y = (reshape(arange(n=2, dtype="int64"), shape) for shape in ((1, 2, 1, 1), (2, 1, 1, 1)))
-    ix, iy = ix + high_x, iy + high_y
-    weight = where(equal(high_x, 1), fx, 1.0 - fx) * where(equal(high_y, 1), fy, 1.0 - fy)
+    (fx, ix), (fy, iy) = _cell(px), _cell(py)
+    ix, iy, n = ix + high_x, iy + high_y, px.shape[0]
     inside = bit_and(bit_and(ix >= 0, ix < w), bit_and(iy >= 0, iy < h))
     image = reshape(arange(n=n, dtype="int64"), (n, 1)) * (h * w)
-    rows = reshape(permute(x, 0, 2, 3, 1), (1, n * h * w, c))
-    found = _gather(rows, reshape(where(inside, image + iy * w + ix, n * h * w), (4 * n * px.shape[1],)), fill="zero")
-    return cast(sum(reshape(found, (4, n, px.shape[1], c)) * reshape(weight, (4, n, px.shape[1], 1)), 0), x.dtype)
+    return (where(inside, image + iy * w + ix, n * h * w), where(equal(high_x, 1), fx, 1.0 - fx),
+            where(equal(high_y, 1), fy, 1.0 - fy))
 
 
-def _cell(p: Tensor, n: int, border: bool) -> tuple[Tensor, Tensor]:
-    """(place in the cell, the cell's number); what is far outside moves no further than two cells,
-    where it still reads nothing.
-    """
-    p = clip(p, 0.0, float(n - 1)) if border else clip(p, -2.0, float(n + 1))
+def _cell(p: Tensor) -> tuple[Tensor, Tensor]:
+    """(place in the cell, the cell's number)"""
     low = detach(floor(p))
     return p - low, cast(low, "int64")
 
 
+def _corners(x: Tensor, index: Tensor) -> Tensor:
+    """x at the corners, (2, 2, N, P, C), 0 outside."""
+    n, c, h, w = x.shape
+    found = _gather(reshape(permute(x, 0, 2, 3, 1), (1, n * h * w, c)), reshape(index, (index.size,)), fill="zero")
+    return reshape(found, (*index.shape, c))
+
+
+# One gather takes the four neighbours of every point, so the way back is one scatter that adds in a fixed order.
+@composite(cl="bilinear.cl", accepts="float", samples=_samples("x"), launch=bilinear_kernel("SAMPLE"))
+def _sample_bilinear(x: Tensor, px: Tensor, py: Tensor) -> Tensor:
+    """y[n, c, p] = Σ over the neighbours (i, j) of (1 − |py − i|)(1 − |px − j|) · x[n, c, i, j]
+
+    x (N, C, H, W), px and py (N, P) in pixels, in float32 at least: 16 bits would move a point by parts of a pixel.
+    Outside lie zeros.
+    """
+    index, across, down = _neighbours(px, py, *x.shape[2:])
+    weight = across * down
+    return permute(cast(sum(_corners(x, index) * reshape(weight, (*weight.shape, 1)), (0, 1)), x.dtype), 0, 2, 1)
+
+
+@_sample_bilinear.defvjp
+def _(g: Tensor, y: Tensor, x: Tensor, px: Tensor, py: Tensor) -> Cotangents:
+    slopes = _bilinear_points(x, g, px, py)
+    return _bilinear_image(g, px, py, size=x.shape[2:]), slopes[0], slopes[1]
+
+
+@composite(cl="bilinear.cl", accepts="float", samples=_samples("g"), launch=bilinear_kernel("IMAGE"))
+def _bilinear_image(g: Tensor, px: Tensor, py: Tensor, *, size: Ints) -> Tensor:
+    """dx[n, c, i, j] = Σ over the points p near (i, j) of (1 − |py − i|)(1 − |px − j|) · g[n, c, p]"""
+    (n, c, p), (h, w) = g.shape, size
+    index, across, down = _neighbours(px, py, h, w)
+    terms = reshape(permute(g, 0, 2, 1), (1, 1, n, p, c)) * reshape(across * down, (2, 2, n, p, 1))
+    found = _scatter_add(reshape(cast(terms, g.dtype), (1, 4 * n * p, c)), reshape(index, (4 * n * p,)), rows=n * h * w)
+    return permute(reshape(found, (n, h, w, c)), 0, 3, 1, 2)
+
+
+@_bilinear_image.defvjp
+def _(u: Tensor, y: Tensor, g: Tensor, px: Tensor, py: Tensor, *, size: Ints) -> Cotangents:
+    slopes = _bilinear_points(u, g, px, py)
+    return _sample_bilinear(u, px, py), slopes[0], slopes[1]
+
+
+@composite(cl="bilinear.cl", accepts="float", samples=_samples("x", "g"), launch=bilinear_kernel("POINTS"))
+def _bilinear_points(x: Tensor, g: Tensor, px: Tensor, py: Tensor) -> Tensor:
+    """(dpx, dpy)[n, p] = Σ over c of g[n, c, p] · the slopes of x[n, c] across and down, in the cell of the point"""
+    index, across, down = (reshape(v, (*v.shape, 1)) for v in _neighbours(px, py, *x.shape[2:]))
+    found, flow = _corners(x, index[..., 0]), permute(g, 0, 2, 1)
+    slopes = (found[:, 1] - found[:, 0]) * down[:, 0], (found[1] - found[0]) * across[0]
+    return cast(stack([sum(sum(slope, 0) * flow, -1) for slope in slopes]), px.dtype)
+
+
+def _near(p: Tensor, n: int, border: bool) -> Tensor:
+    """Coordinates that lie at the border of n pixels where they are outside; or that move no further than two cells,
+    where they still read nothing.
+    """
+    return clip(p, 0.0, real(n - 1)) if border else clip(p, -2.0, real(n + 1))
+
+
+def _read(x: Tensor, px: Tensor, py: Tensor, border: bool = False) -> Tensor:
+    """As _sample_bilinear; with `border`, points outside count as the nearest inside."""
+    y: Tensor = _sample_bilinear(x, _near(px, x.shape[3], border), _near(py, x.shape[2], border))
+    return y
+
+
 def _pixels(grid: Tensor, n: int, align_corners: bool) -> Tensor:
     """Coordinates of −1 … 1 in pixels: −1 and 1 are the centres of the corner pixels, or their outer edges."""
-    return (grid + 1.0) * (0.5 * (n - 1)) if align_corners else ((grid + 1.0) * float(n) - 1.0) * 0.5
+    return (grid + 1.0) * (0.5 * (n - 1)) if align_corners else ((grid + 1.0) * real(n) - 1.0) * 0.5
 
 
 def _grid_samples() -> list[Case]:
@@ -78,9 +152,8 @@ def grid_sample(x: Tensor, grid: Tensor, *, padding: str = "zeros", align_corner
     arguments.choice("grid_sample", "padding", padding, ("zeros", "border"))
     n, _, h, w = x.shape
     flat = reshape(wide(grid), (n, grid.shape[1] * grid.shape[2], 2))
-    y = _bilinear(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners),
-                  padding == "border")
-    return reshape(permute(y, 0, 2, 1), (n, x.shape[1], *grid.shape[1:3]))
+    y = _read(x, _pixels(flat[..., 0], w, align_corners), _pixels(flat[..., 1], h, align_corners), padding == "border")
+    return reshape(y, (n, x.shape[1], *grid.shape[1:3]))
 
 
 @composite(samples=lambda: [Case(((2, 2, 3),), dict(size=(3, 4))),
@@ -128,8 +201,8 @@ def warp(x: TensorLike, flow: TensorLike) -> Tensor:
     flow = wide(flow)
     across = cast(arange(n=w, dtype="int32"), flow.dtype)
     down = reshape(cast(arange(n=h, dtype="int32"), flow.dtype), (h, 1))
-    y = _bilinear(x, reshape(flow[:, 0] + across, (n, h * w)), reshape(flow[:, 1] + down, (n, h * w)), True)
-    return reshape(permute(y, 0, 2, 1), (n, c, h, w))
+    return reshape(_read(x, reshape(flow[:, 0] + across, (n, h * w)), reshape(flow[:, 1] + down, (n, h * w)), True),
+                   (n, c, h, w))
 
 
 @function(lambda: [Case(((2, 3, 4, 5), (2, 6), (2, 6))), Case(((1, 2, 3, 3), (1, 2, 4), (1, 2, 4)),
@@ -147,8 +220,8 @@ def bilinear(x: TensorLike, px: TensorLike, py: TensorLike, padding: str = "zero
                          f"got {x.shape}, {px.shape} and {py.shape}.")
     arguments.choice("bilinear", "padding", padding, ("zeros", "border"))
     n, points = x.shape[0], px.shape[1:]
-    y = _bilinear(x, reshape(px, (n, math.prod(points))), reshape(py, (n, math.prod(points))), padding == "border")
-    return reshape(permute(y, 0, 2, 1), (n, x.shape[1], *points))
+    y = _read(x, reshape(px, (n, math.prod(points))), reshape(py, (n, math.prod(points))), padding == "border")
+    return reshape(y, (n, x.shape[1], *points))
 
 
 # --- deformable convolution
@@ -175,9 +248,9 @@ def _deform_conv(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *, siz
     moved = reshape(wide(offset), (n, deformed, kh, kw, 2, *size))
     start = [_starts(j, kernel, size, stride, low, dilation, moved.dtype) for j, kernel in enumerate((kh, kw))]
     py, px = (reshape(moved[:, :, :, :, j] + start[j], (n * deformed, k * p)) for j in range(2))
-    found = _bilinear(reshape(x, (n * deformed, c // deformed, h, w)), px, py)
-    found = reshape(found, (n, deformed, k, p, c // deformed)) * reshape(mask, (n, deformed, k, p, 1))
-    columns = reshape(permute(found, 0, 1, 4, 2, 3), (n, groups, cg * k, p))
+    found = _read(reshape(x, (n * deformed, c // deformed, h, w)), px, py)
+    found = reshape(found, (n, deformed, c // deformed, k, p)) * reshape(mask, (n, deformed, 1, k, p))
+    columns = reshape(found, (n, groups, cg * k, p))
     return reshape(reshape(weight, (1, groups, o // groups, cg * k)) @ columns, (n, o, *size))
 
 

@@ -40,6 +40,25 @@ def bilinear(x: Any, px: Any, py: Any, padding: str = "zeros") -> Any:
     return y.reshape(*x.shape[:2], *px.shape[1:])
 
 
+def sample_bilinear(x: Any, px: Any, py: Any) -> Any:
+    grid = torch.stack([(2 * p + 1) / n - 1 for p, n in ((px, x.shape[3]), (py, x.shape[2]))], -1)
+    return F.grid_sample(x, grid[:, None], align_corners=False)[:, :, 0]
+
+
+def hats(px: Any, py: Any, h: int, w: int) -> list[Any]:
+    """How near points are to each row and each column: PyTorch derives grid_sample once only."""
+    return [F.relu(1 - (p[..., None] - torch.arange(n).double()).abs()) for p, n in ((py, h), (px, w))]
+
+
+def bilinear_image(g: Any, px: Any, py: Any, size: Any) -> Any:
+    return torch.einsum("ncp,nph,npw->nchw", g, *hats(px, py, *size))
+
+
+def bilinear_points(x: Any, g: Any, px: Any, py: Any) -> Any:
+    y = torch.einsum("nchw,nph,npw->ncp", x, *hats(px, py, *x.shape[2:]))
+    return torch.stack(pulled(y, (px, py), g))
+
+
 def deform_conv(x: Any, offset: Any, mask: Any, weight: Any, stride: Any, low: Any, dilation: Any, size: Any) -> Any:
     """PyTorch's grid_sample tap by tap and offset group by offset group, then the product with the weight group by
     group.
@@ -64,7 +83,8 @@ def deform_conv(x: Any, offset: Any, mask: Any, weight: Any, stride: Any, low: A
 
 
 RULES = {
-    "bilinear": bilinear,
+    "bilinear": bilinear, "sample_bilinear": sample_bilinear, "bilinear_image": bilinear_image,
+    "bilinear_points": bilinear_points,
     "resample": resample, "resample_adjoint": resample_adjoint, "affine_grid": affine_grid, "grid_sample": grid_sample,
     "deform_conv": deform_conv,
     "pixel_shuffle": lambda x, factor: F.pixel_shuffle(x, factor),

@@ -147,6 +147,7 @@ RULES = {
     "rms_norm": lambda x, g, eps: F.rms_norm(x, x.shape[-1:], g, eps),
     "rms_norm_gradient": rms_norm_gradient, "rms_norm_parameter_gradient": rms_norm_parameter_gradient,
     "standardize_affine": lambda x, gamma, beta, axes, eps: standardize(x, axes, eps) * gamma + beta,
+    "standardize_groups": lambda x, gamma, beta, eps: standardize(x, (2, 3), eps) * gamma + beta,
     "standardize": standardize, "standardize_gradient": standardize_gradient, "batch_norm_train": batch_norm_train,
     "instance_norm": lambda x: F.instance_norm(x), "group_norm": lambda x, num_groups: F.group_norm(x, num_groups),
     "cross_entropy": cross_entropy, "cross_entropy_slope": cross_entropy_slope,

@@ -1,3 +1,3 @@
-"""Kernels of images: pooling, and resizing of an axis."""
+"""Kernels of images: pooling, resizing of an axis, reading between pixels."""
 
-from . import pool, pool_gpu, resample
+from . import bilinear, pool, pool_gpu, resample

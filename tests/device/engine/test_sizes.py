@@ -53,6 +53,16 @@ def test_places_of_every_number_of_rows(serves_all, axis):
                alone=4e-6, digits=4e-6)
 
 
+def test_points_between_the_pixels_of_every_image(serves_all):
+    def fn(x, grid):
+        y = F.grid_sample(x, grid, padding="border")
+        return y, *gradients(F.sum(y * y), [x, grid])
+
+    sizes = [(2, 3, 9, 12, 5, 4), (3, 3, 16, 10, 7, 9), (4, 3, 12, 13, 14, 11), (5, 3, 10, 15, 6, 6)]
+    serves_all(fn, [(normal(n, c, h, w), np.tanh(normal(n, a, b, 2))) for n, c, h, w, a, b in sizes],
+               alone=4e-6, digits=2e-5)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_long_rows_of_every_batch(serves_all, stride):
     w = tensor(normal(18, 3, 5))

@@ -1,5 +1,6 @@
-"""What the other suites leave out and scripts do every day: choices and places in rows, copies across axes, sound,
-images that grow, a token's attention. Forward, and with gradients where there are any.
+"""What the other suites leave out and scripts do every day: choices and places in rows, copies across axes, images in
+groups of channels and between their pixels, sound, images that grow, a token's attention. Forward, and with gradients
+where there are any.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ IMAGES, PICTURES = (16, 64, 56, 56), (16, 3, 224, 224)
 
 def works() -> list[Work]:
     """All of them. No multiplications are counted but those of convolutions and attention."""
-    return [*_choices(), *_places(), *_copies(), *_convolutions(), *_attention()]
+    return [*_choices(), *_places(), *_copies(), *_images(), *_convolutions(), *_attention()]
 
 
 SUITE = Suite(works, bars=True)
@@ -76,6 +77,18 @@ def _copies() -> list[Work]:
         *_both("channels first, 16×56×56×64", lambda x: F.permute(x, (0, 3, 1, 2)) + 1.0,
                lambda t, x: (x.permute(0, 3, 1, 2) + 1.0).contiguous(), [(n, h, w, c)], IMAGES),
         *_both("turned, 16×3×224×224", lambda x: F.flip(x, -1), lambda t, x: t.flip(x, (-1,)), [PICTURES], PICTURES),
+    ]
+
+
+def _images() -> list[Work]:
+    """Normalised in groups of channels; read between their pixels, at points that lie anywhere."""
+    points = np.random.default_rng(2).uniform(-1, 1, (16, 64, 64, 2)).astype(np.float32)
+    return [
+        *_both("group norm, 8 of 16×64×56×56", lambda x, w, b: F.group_norm(x, 8, w, b),
+               lambda t, x, w, b: t.nn.functional.group_norm(x, 8, w, b), [IMAGES, IMAGES[1:2], IMAGES[1:2]], IMAGES),
+        *_both("grid_sample, 64×64 of 16×16×64×64", lambda x, p: F.grid_sample(x, p),
+               lambda t, x, p: t.nn.functional.grid_sample(x, p, align_corners=False), [(16, 16, 64, 64), points],
+               (16, 16, 64, 64)),
     ]
 
 
