@@ -57,6 +57,8 @@ __kernel void gather(PARAMS) {
 
 #elif STAGE == SCATTER
 
+#define ADD_TO(place, at) { const size_t v = row_of(index[at] SIZES_PASSED); if (v < ROWS) y[place] += source[at]; }
+
 __kernel void scatter(PARAMS) {
     BEGIN
     const size_t a0 = get_global_id(0) * LINES, a1 = min(a0 + LINES, (size_t)BATCH);
@@ -64,11 +66,12 @@ __kernel void scatter(PARAMS) {
     __global T* restrict y = (__global T*)sums + (get_global_id(0) * get_global_size(1) + get_global_id(1)) * ROWS * CHUNK;
     for (size_t a = a0; a < a1; a++) {
         for (size_t k = 0; k < ROWS * n; k++) y[k] = 0;
-        for (size_t e = 0; e < EDGES; e++)
-            for (size_t d = 0; d < n; d++) {
-                const size_t at = (a * EDGES + e) * WIDTH + d0 + d, v = row_of(index[at] SIZES_PASSED);
-                if (v < ROWS) y[v * n + d] += source[at];
-            }
+        const size_t from = a * EDGES * WIDTH + d0;
+        if (n == 1)
+            for (size_t e = 0; e < EDGES; e++) ADD_TO(v, from + e * WIDTH)
+        else
+            for (size_t e = 0; e < EDGES; e++)
+                for (size_t d = 0; d < n; d++) ADD_TO(v * n + d, from + e * WIDTH + d)
         const size_t runs = n == WIDTH ? 1 : ROWS, length = n == WIDTH ? ROWS * WIDTH : n;
         for (size_t run = 0; run < runs; run++) {
             const size_t first = run * WIDTH + d0;

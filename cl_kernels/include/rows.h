@@ -2,6 +2,5 @@
 
 // The row that i names, a negative one from the end; ROWS for one outside.
 INLINE size_t row_of(long i SIZES) {
-    i += i < 0 ? ROWS : 0;
-    return i >= 0 && i < ROWS ? (size_t)i : ROWS;
+    return min((size_t)(i + (i < 0 ? ROWS : 0)), (size_t)ROWS);  // what is negative still is large now
 }
