@@ -125,7 +125,7 @@ class Emitter:
     def __init__(self, params: Params, in_memory: Callable[[Node], bool], lane: str = "", lanes: int = 1,
                  prefix: str = "t",
                  alignment: Callable[[Node], int] | None = None, streamed: Callable[[Node], int] | None = None,
-                 ahead: Callable[[Node], int] = lambda _: 0, tile: str = "") -> None:
+                 ahead: Callable[[Node, Expr], int] = lambda *_: 0, tile: str = "") -> None:
         self.tile, self.before = tile, list[str]()
         self.alignment, self.streamed, self.ahead = alignment, streamed, ahead
         self.params, self.in_memory = params, in_memory
@@ -194,7 +194,7 @@ class Emitter:
         if self.lanes == 1 or (step == 0 and not moving_guard):
             return self._guarded(ct.load(pointer, flat.c(), dtype, 1), dtype, 1, guards)
         if step == 1 and not moving_guard:
-            if distance := self.ahead(node):
+            if distance := self.ahead(node, flat):
                 self.lines.append(f"PREFETCH({pointer} + {(flat + distance).c()});")
             cast = self.aligned(self.alignment, node, start, flat)
             return self._guarded(ct.load(pointer, flat.c(), dtype, self.lanes, cast), dtype, self.lanes, guards)
@@ -209,7 +209,7 @@ class Emitter:
     def _tiled(self, node: Node, pointer: str, flat: Expr) -> Value:
         n, dtype, name, first = self.lanes, node.spec.dtype, f"{self.prefix}{len(self.lines)}_t", f"{self.tile}0"
         kind, at = ct.vector(ct.REGISTER[dtype], n), flat.c({self.tile: first, self.lane: "jl"})
-        early = f"PREFETCH({pointer} + {at} + {n}); " if self.ahead(node) else ""  # of the tile that follows below
+        early = f"PREFETCH({pointer} + {at} + {n}); " if self.ahead(node, flat) else ""  # of the tile that follows
         loop = f"for (size_t l = 0; l < {n}; ++l) {{ const size_t jl = {self.lane} + l; "
         self.before += [f"{kind} {name}[{n}];", f"{loop}{early}{name}[l] = {ct.load(pointer, at, dtype, n)}; }}",
                         f"TRANSPOSE({kind}, {n}, {name})"]

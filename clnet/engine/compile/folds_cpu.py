@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from ...core.size import divides, typical, varies
-from ...kernels.grid import item_count
+from ...kernels.grid import fitting, item_count
+from .accesses import rows_ahead
 from .folds import BLOCK, Shape, Writer, is_cut, lanes_along
 from .fusion import Folds, Schedule
 from .index import var
@@ -76,7 +78,7 @@ class _CpuWriter(Writer):
     def outer(self, n: int) -> Source:
         """Lanes along the results: no merging of lanes, contiguous loads when the reduced axes are the slow ones."""
         dims = self.dims
-        width = self.device.vector_width if typical(n) >= self.device.vector_width else 1
+        width = fitting(self.device.vector_width, typical(n))
         rows = dims.results // n
         many = self._side_by_side(typical(n) // width, typical(rows))
         span = many * width
@@ -84,8 +86,8 @@ class _CpuWriter(Writer):
         chunk = -(-n // wanted // span) * span
         items = -(-n // chunk)
         loops, left = list[str](), n
-        for vectors, lanes in dict.fromkeys(((many, width), (1, width), (1, 1))):
-            if varies(left) or left:
+        for vectors, lanes in dict.fromkeys(((many, width), *((1, lanes) for lanes in _narrower(width, varies(n))))):
+            if varies(left) or left >= vectors * lanes:
                 loops += self.side_by_side(n, lanes, vectors)
                 left %= vectors * lanes
         return self.source("fold_outer_cpu", (items, rows), (1, 1), O=rows, R=dims.length, J=n, items_j=items,
@@ -107,7 +109,9 @@ class _CpuWriter(Writer):
             first, before, after = acc.blocks([(lanes, whole, part)], cut)
             init += [f"const size_t j_{k} = j + {k * lanes};", *first]
             own += before
-            body += ["{", *acc.step(self.emitter(f"j_{k}", lanes), dims.element(o * n + j, r), "r", lanes,
+            reader = self.emitter(f"j_{k}", lanes)
+            reader.ahead = functools.partial(rows_ahead, self.device, "r", lanes)
+            body += ["{", *acc.step(reader, dims.element(o * n + j, r), "r", lanes,
                                     part if cut else whole), "}"]
             end += after
             done += [*(acc.found(whole) if cut else []), "{", *self.finish(o * n + j, f"j_{k}", lanes, whole), "}"]
@@ -117,3 +121,11 @@ class _CpuWriter(Writer):
         else:
             body = [f"for (size_t r = 0; r < {dims.length}; ++r) {{", *body, "}"]
         return [*lines, *init, *body, *done, "}"]
+
+
+def _narrower(width: int, few: bool) -> list[int]:
+    """Lanes for what is left of a row: each further pass over a matrix touches all its pages again. `few` of them for
+    rows that vary, which have the code of all.
+    """
+    powers = [1 << k for k in range(width.bit_length())]
+    return sorted({width, max(1, width // 4), 1} if few else powers, reverse=True)

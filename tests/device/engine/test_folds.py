@@ -93,3 +93,12 @@ def test_blocks_and_vectors_and_what_is_left(length: int, width: int, engine: An
         flat = np.moveaxis(a, axes, range(np.size(axes))).reshape(-1, *kept)
         for mine, want in zip(found, (flat.sum(0), 2 * flat.max(0), flat.argmin(0), flat.sum(0)), strict=True):
             assert np.array_equal(mine, want), (axes, a.shape)
+
+
+@pytest.mark.parametrize(("rows", "width"), [*((37, n) for n in (1, 2, 3, 5, 9, 10, 15, 23, 31, 63, 79, 100)),
+                                             (300, 1001), (401, 968)])
+def test_columns_of_every_number(rows: int, width: int, engine: Any) -> None:
+    """Vectors of every width down the rows, the last ones narrower; large rows are fetched ahead, past the end."""
+    x = np.random.default_rng(width).integers(-500, 500, (rows, width)).astype(np.float32)
+    total, top, place = engine.values([F.sum(x, 0), F.max(x, 0), F.argmax(x, 0)])
+    assert np.array_equal(total, x.sum(0)) and np.array_equal(top, x.max(0)) and np.array_equal(place, x.argmax(0))
