@@ -57,7 +57,7 @@ __kernel void gather(PARAMS) {
 
 #elif STAGE == SCATTER
 
-#define ADD_TO(place, at) { const size_t v = row_of(index[at] SIZES_PASSED); if (v < ROWS) y[place] += source[at]; }
+#define ADD_TO(place, at) { const size_t v = target_row(index[at] SIZES_PASSED); if (v < ROWS) y[place] += source[at]; }
 
 __kernel void scatter(PARAMS) {
     BEGIN
