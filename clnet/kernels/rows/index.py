@@ -199,7 +199,7 @@ def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
     for n, shift in enumerate(range(0, need, bits)):
         source, target = target, source
         digit: dict[str, Any] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
-                                     FIRST=int(n == 0), ONLY=int(only), FROM=source, TO=target)
+                                     FIRST=int(n == 0), FROM=source, TO=target, **({} if gpu else {"ONLY": int(only)}))
         stages += [stage("sort", parts, **digit, STAGE="COUNT"),
                    stage("scan", group, **digit, STAGE="SCAN", GROUP=group),
                    stage("sort", parts, **digit, STAGE="PLACE")]
