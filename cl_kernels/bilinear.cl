@@ -7,8 +7,8 @@
 //
 // A block of BLOCK points finds corners and weights once, for all channels: lanes follow the points.
 //
-// Layout: x (BATCH, CHANNELS, HEIGHT, WIDTH), px and py (BATCH, POINTS), g and y (BATCH, CHANNELS, POINTS), contiguous.
-// Grid, local size 1: SAMPLE, POINTS (BATCH * ceil(POINTS / BLOCK) / CHUNK blocks), IMAGE (BATCH, CHANNELS / CHUNK), sums a copy of its images.
+// Layout: x (BATCH, CHANNELS, HEIGHT, WIDTH), px and py (BATCH, COUNT), g and y (BATCH, CHANNELS, COUNT), contiguous.
+// Grid, local size 1: SAMPLE, POINTS (BATCH * ceil(COUNT / BLOCK) / CHUNK blocks), IMAGE (BATCH, CHANNELS / CHUNK), sums a copy of its images.
 //   PARAMS, BEGIN, EPILOGUE(coordinates, value), EPILOGUE_V, T and VW as in matmul.cl: (n, c, p), IMAGE (n, element), POINTS (0 or 1, n, p).
 
 #define SAMPLE 1
@@ -21,7 +21,7 @@
 #define BLOCK 64                // points that share a search for corners, a multiple of VW
 #endif
 
-// Two places along an axis of n, -1 outside, how near they are, and whether they are inside.
+// Two places along an axis of n, -1 outside, and how near they are.
 INLINE void cell(const T p, const long n, int* at, T* near) {
     const T low = floor(p), f = p - low;
     const int i = p >= -2 && p <= n + 1 ? (int)low : -2;

@@ -151,7 +151,7 @@ def test_batch_norm_is_pytorchs(engine: Any) -> None:
     near(mean.numpy(), m.numpy())
     near(var.numpy(), v.numpy())
     against_torch(lambda x, w, b: F.batch_norm(x, w, b, tensor(m.numpy().astype("f4")),
-                                                       tensor(v.numpy().astype("f4"))),
+                                              tensor(v.numpy().astype("f4"))),
                   lambda x, w, b: f.batch_norm(x, m, v, w, b), x, w, b)
 
 
