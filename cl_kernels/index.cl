@@ -97,7 +97,7 @@ __kernel void gather(PARAMS) {
 #define NEXT_ITEM 1
 #else
 #define NEXT_DIGIT 1
-#define NEXT_ITEM (((size_t)1 << BITS) + 16)  // a line apart, and not by a power of two, which would share a set of a cache
+#define NEXT_ITEM (((size_t)1 << BITS) + APART)  // a line apart, and not by a power of two, which would share a set of a cache
 #endif
 #define PLACE_OF(digit, item) ((digit) * NEXT_DIGIT + (item) * NEXT_ITEM)
 

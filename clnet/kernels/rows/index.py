@@ -26,7 +26,7 @@ ONE_PASS_BITS = 17  # the most bits of a digit on a CPU
 LAUNCHED, DEALT, SORTED, AGAIN, COUNTED, SHARED, BEGUN = 12e3, 2e3, 9, 18, 3, 50, 3
 SUMMED_EDGE, SUMMED_ELEMENT, ADDED_EDGE, ADDED_ELEMENT = 9, 0.5, 4.5, 1
 LINE = 16  # places in a cache line
-COUNTERS_APART = 16  # between those of two work-items (index.cl)
+COUNTERS_APART = 16  # between those of two work-items, a line of 64 bytes
 BOUNDED = 8192  # [rows and edges] that are worth a work-item of a CPU where rows begin
 GPU_GROUP = 256
 RANKS = 1 << 22  # comparisons a unit of a GPU that are worth less than the launches of a sort
@@ -199,7 +199,8 @@ def _digit_stages(p: Edges, device: Device) -> tuple[list[Stage], str]:
     for n, shift in enumerate(range(0, need, bits)):
         source, target = target, source
         digit: dict[str, Any] = dict(P=parts, CHUNK=-(-p.edges // parts), BITS=bits, SHIFT=shift,
-                                     FIRST=int(n == 0), FROM=source, TO=target, **({} if gpu else {"ONLY": int(only)}))
+                                     FIRST=int(n == 0), FROM=source, TO=target,
+                                     **({} if gpu else {"ONLY": int(only), "APART": COUNTERS_APART}))
         stages += [stage("sort", parts, **digit, STAGE="COUNT"),
                    stage("scan", group, **digit, STAGE="SCAN", GROUP=group),
                    stage("sort", parts, **digit, STAGE="PLACE")]
