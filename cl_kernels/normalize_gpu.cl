@@ -183,8 +183,9 @@ void partial_columns(PARAMS) {
 #if WITH_ROWS
         OUT(SLOPE)
 #endif
-        // Chosen, not branched, and after the stores: PoCL 3.0 loses lanes of sums that a branch adds to or follows.
-        EACH(LOADS normal[u] = mine ? VFMA(FLOW, NORMAL, normal[u]) : normal[u]; all[u] += mine ? FLOW : VSPLAT(0);)
+        // What is added is chosen, not whether, and after the stores: PoCL 3.0 loses lanes of sums that a branch adds to or
+        // follows, and adds the last row again where it chooses between two sums and 2, 4, 8, .. lines are at work.
+        EACH(LOADS const VT flow_ = mine ? FLOW : VSPLAT(0); normal[u] = VFMA(flow_, mine ? NORMAL : VSPLAT(0), normal[u]); all[u] += flow_;)
     }
     GATHER(normal, to)
 #if OUTPUTS == 2

@@ -122,7 +122,8 @@ def directional(function: Function, inputs: Sequence[Any], rng: np.random.Genera
     v = [rng.standard_normal(x.shape) if k in where else None for k, x in enumerate(base)]
     leaf = _leaf_for(function, base, inputs)
     outputs = _outputs(function, list(map(leaf, base, inputs)))
-    u = [rng.standard_normal(t.shape) if is_float(t.dtype) else None for t in outputs]
+    # As the results' own dtypes have it: both sides weigh with the same numbers.
+    u = [tensor(rng.standard_normal(t.shape), t.dtype).value if is_float(t.dtype) else None for t in outputs]
 
     def value(t: float) -> float:
         moved = [x if d is None else x + t * d for x, d in zip(base, v, strict=True)]
