@@ -202,22 +202,35 @@ class Accumulators:
                 [line for lanes, whole, part in kinds for line in self.add(lanes, whole, part)])
 
     def join(self, width: int, cut: bool = False) -> list[str]:
-        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, first lane first;
+        """Statements that merge the lanes of the vector accumulators v into the scalar ones a, by halves;
         `cut`: with what sums lost.
         """
-        out = []
-        for core in self.cores if width > 1 else ():
-            components = [(c, ctype) for k, c, ctype in self.rows if k is core]
-            lanes = [f"w{self.number[id(core)]}_{c}" for c, _ in components]
-            mine = [self.name(core, c) for c, _ in components]
-            vectors = [(ctype, self.name(core, c, "v"), w) for (c, ctype), w in zip(components, lanes, strict=True)]
-            if cut and rounds(core):
-                (ctype, v, w), lost = vectors[0], self.lost(core, "a")
-                out += [_lane_by_lane([(ctype, v, w)], width, f"TWO_SUM({ctype}, {mine[0]}, {lost}, {w}[l])"),
-                        _lane_by_lane([(ctype, self.lost(core, "v"), w)], width, f"{lost} += {w}[l];")]
-            else:
-                out.append(_lane_by_lane(vectors, width, *self.merge(core, mine, [f"{w}[l]" for w in lanes], 1)))
+        out = [line for core in self.cores if width > 1 for line in self._halved(core, width, cut and rounds(core))]
         return [*out, *(self.found("a") if cut else [])]
+
+    def _halved(self, core: Node, width: int, exact: bool) -> list[str]:
+        """The same of one fold: the lower lanes and the upper, until one is left."""
+        components = [(c, ctype) for k, c, ctype in self.rows if k is core]
+        whole, lost, lines = [self.name(core, c, "v") for c, _ in components], self.lost(core, "v"), list[str]()
+        while width > 1:
+            width //= 2
+            low, high = ([self.name(core, c, f"{half}{width}_") for c, _ in components] for half in ("l", "h"))
+            types = [ct.vector(ctype, width) for _, ctype in components]
+            for ctype, v, mine, theirs in zip(types, whole, low, high, strict=True):
+                lines += [f"{ctype} {mine} = {v}.lo; const {ctype} {theirs} = {v}.hi;"]
+            if exact:
+                rest = self.lost(core, f"l{width}_")
+                lines += [f"{types[0]} {rest} = {lost}.lo + {lost}.hi;",
+                          f"TWO_SUM({types[0]}, {low[0]}, {rest}, {high[0]})"]
+                lost = rest
+            else:
+                lines += self.merge(core, low, high, width)
+            whole = low
+        last = [self.name(core, c) for c, _ in components]
+        if exact:
+            kept = self.lost(core, "a")
+            return [*lines, f"TWO_SUM({components[0][1]}, {last[0]}, {kept}, {whole[0]}) {kept} += {lost};"]
+        return [*lines, *self.merge(core, last, whole, 1)]
 
     def tree(self, group: int, lanes: int = 1) -> dict[str, str]:
         """The parts of a work-group's merge in local memory: declarations, parking, one step of the tree, collecting.
@@ -245,15 +258,6 @@ class Accumulators:
 
 def _lane_numbers(ctype: str, lanes: int) -> str:
     return f" + ({ct.vector(ctype, lanes)})({', '.join(map(str, range(lanes)))})"
-
-
-def _lane_by_lane(vectors: list[tuple[str, str, str]], width: int, step: str) -> str:
-    """A loop over the lanes l of vectors, (type, vector, name of its lanes); of copies: what a loop reads lane by lane
-    is kept in memory, during the fold, too.
-    """
-    copies = [f"const {ct.vector(ctype, width)} {w}v = {v}; const {ctype}* {w} = (const {ctype}*)&{w}v;"
-              for ctype, v, w in vectors]
-    return f"{{ {' '.join(copies)} for (int l = 0; l < {width}; ++l) {step} }}"
 
 
 def _is_short(length: Any) -> bool:

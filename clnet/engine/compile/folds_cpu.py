@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...core.size import divides, typical, varies
 from ...kernels.grid import fitting, item_count
 from .accesses import rows_ahead
-from .folds import BLOCK, Shape, Writer, is_cut, lanes_along
+from .folds import BLOCK, Shape, Writer, is_cut, is_simple, lanes_along
 from .fusion import Folds, Schedule
 from .index import var
 from .source import Source, indent, share, until
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SHARE = 2048  # elements that are worth a work-item of their own
 # vectors of neighbouring results that a work-item folds side by side, so that it reads more of each row at once
 ACROSS = 4
+# [lanes] along rows: the compiler itself takes several shorter rows at once, of folds that have one number
+LEAST = 8
 
 
 def cpu_sources(schedule: Schedule, fusion: Folds, device: Device) -> list[Source]:
@@ -38,7 +40,9 @@ class _CpuWriter(Writer):
         """Lanes along the reduced axes; the lanes of an accumulator merge in a fixed order at the end."""
         dims, acc, near = self.dims, self.acc, typical(n)
         rest = dims.length // n if n else 0
-        width = self.device.vector_width if acc.has_vectors and near >= self.device.vector_width else 1
+        width = fitting(self.device.vector_width, near)
+        if not acc.has_vectors or width < LEAST and is_simple(self.fusion):
+            width = 1
         # Lanes, accumulators of all, those of a block.
         # Two vectors side by side: one alone would wait for each addition to finish.
         vectors = [(width, "v", "w"), (width, "x", "y")][: (width > 1) + (near >= 8 * width > 8)]
