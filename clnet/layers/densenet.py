@@ -55,7 +55,7 @@ class DenseBlock(Layer):
     growth_rate: int = positive(doc="channels that each unit adds")
     bn_size: int = positive(4, doc="channels inside a unit, times growth_rate")
     signature = "N in_channels H W -> N C2 H W"
-    examples = [(dict(in_channels=2, num_layers=2, growth_rate=1, bn_size=2), [(2, 2, 3, 4)])]
+    examples = [(dict(in_channels=2, num_layers=2, growth_rate=1, bn_size=2), [(2, 2, 5, 4)])]
 
     def setup(self, new: New) -> None:
         channels = [(self.in_channels or 0) + k * self.growth_rate for k in range(self.num_layers)]

@@ -102,3 +102,14 @@ def test_columns_of_every_number(rows: int, width: int, engine: Any) -> None:
     x = np.random.default_rng(width).integers(-500, 500, (rows, width)).astype(np.float32)
     total, top, place = engine.values([F.sum(x, 0), F.max(x, 0), F.argmax(x, 0)])
     assert np.array_equal(total, x.sum(0)) and np.array_equal(top, x.max(0)) and np.array_equal(place, x.argmax(0))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 10, 15, 16, 17, 31, 63, 128, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+def test_rows_of_every_number(width: int, dtype: str, engine: Any) -> None:
+    """Vectors along the rows, whose lanes merge by halves: of equal numbers the first is found, in any lane."""
+    x = np.random.default_rng(width).integers(0, 6, (67, width)).astype(dtype)
+    t = tensor(x)
+    found = engine.values([F.argmax(t, 1), F.argmin(t, 1), F.max(t, 1), F.min(t, 1), F.sum(t.astype("float32"), 1)])
+    for mine, want in zip(found, (x.argmax(1), x.argmin(1), x.max(1), x.min(1), x.sum(1, np.float64)), strict=True):
+        assert np.array_equal(mine, want)

@@ -49,6 +49,10 @@ def _choices() -> list[Work]:
     return [
         *(_forward(f"argmax of axis {a}, {label}", lambda x, a=a: F.argmax(x, a), lambda t, x, a=a: t.argmax(x, a),
                    [ROWS], (ROWS[1 - a],)) for a in (0, 1)),
+        _forward("argmax of axis 1, 10000×10", lambda x: F.argmax(x, 1), lambda t, x: t.argmax(x, 1), [(10000, 10)],
+                 (10000,)),
+        *_both("norm of axis 1, 4096×256", lambda x: F.norm(x, 1), lambda t, x: t.linalg.vector_norm(x, dim=1),
+               [(4096, 256)], (4096,)),
         *_both(f"max of axis 1, {label}", lambda x: F.max(x, 1), lambda t, x: t.max(x, 1).values, [ROWS], ROWS[:1]),
         *_both("the 5 largest, 1024×1000", lambda x: F.topk(x, 5)[0], lambda t, x: t.topk(x, 5).values, [(1024, 1000)],
                (1024, 5)),
