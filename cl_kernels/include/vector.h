@@ -73,7 +73,15 @@
 #define VLOAD_HALF SCALAR_HALF
 #define VLOAD_BF16 SCALAR_BF16
 #else
+#ifdef HALVES_ALIGNED           // vload_half of vectors wants whole vectors' addresses: those of a copy
+static inline __attribute__((always_inline)) CAT(float, VW) half_anywhere(__global const half* p) {
+    const CAT(ushort, VW) copy = CAT(vload, VW)(0, (__global const ushort*)p);
+    return CAT(vload_half, VW)(0, (const half*)&copy);
+}
+#define VLOAD_HALF half_anywhere
+#else
 #define VLOAD_HALF(p) CAT(vload_half, VW)(0, (p))
+#endif
 #define VLOAD_BF16(p) WIDENED(VW, p)
 #endif
 #ifdef CAST_LOADS

@@ -85,10 +85,11 @@ class OpenCLEngine:
         # GPUs divide to 2.5 ulp unless told otherwise; where memory is the limit the right quotient costs nothing.
         right = ("-cl-fp32-correctly-rounded-divide-sqrt",) if device.is_gpu and _rounds_division(device) else ()
         plain = ("-DPLAIN_LOADS",) if device.known.plain_loads else ()
+        halves = () if device.known.half_vectors else ("-DHALVES_ALIGNED",)
         # Intel's cores take 100 times as long for a product with a number below 1.2e-38, and gradients through many
         # steps of time are full of them.
         zeros = ("-cl-denorms-are-zero",) if device.is_cpu else ()
-        self.options = (QUIET, *plain, *zeros, *right)
+        self.options = (QUIET, *plain, *halves, *zeros, *right)
         self.plan_files = PlanFiles(device, self.options)
         self.launches = 0
         self.fallbacks: dict[str, int] = {}

@@ -57,7 +57,7 @@ def load(pointer: str, at: str, dtype: str, lanes: int, cast: bool = False) -> s
     """
     where = f"{pointer} + {at}" if at != "0" else pointer
     if dtype == "float16":
-        return f"vload_half({at}, {pointer})" if lanes == 1 else f"vload_half{lanes}(0, {where})"
+        return f"vload_half({at}, {pointer})" if lanes == 1 else f"load_half_{lanes}({where})"
     kind = vector(STORAGE[dtype], lanes)
     whole = f"*(__global const {kind}*)({where})" if cast else f"LOAD_{kind}({where})"
     raw = f"{pointer}[{at}]" if lanes == 1 else whole
@@ -130,7 +130,9 @@ def helpers(text: str, device: Device) -> str:
                        f"{f'convert_uchar{lanes}((c) & ({mask})(1))' if lanes else '((uchar)((c) ? 1 : 0))'}")
     out += [_anywhere(ctype, lanes, device.known.plain_loads)
             for ctype, lanes in sorted({m[1:] for m in mentions(text, ("LOAD", "STORE"), r"([a-z]+)(\d+)\(")})]
-    out += [_store_half(int(lanes), not device.stores_half_vectors)
+    out += [_load_half(int(lanes), not device.known.half_vectors)
+            for _, lanes in mentions(text, ["load_half"], r"(\d+)\(")]
+    out += [_store_half(int(lanes), not device.known.half_vectors)
             for _, lanes in mentions(text, ["store_half"], r"(\d+)\(")]
     for name, lanes in mentions(text, ("to_bfloat16", "round_bfloat16", "round_float16"), r"(\d+)\b"):
         if f"to_bfloat16_{lanes}" not in "".join(out) and "bfloat16" in name:
@@ -155,6 +157,15 @@ def _anywhere(ctype: str, lanes: str, plain: bool) -> str:
     return (f"typedef {kind} {kind}_anywhere __attribute__((aligned(sizeof({ctype}))));\n"
             f"#define LOAD_{kind}(p) (*(__global const {kind}_anywhere*)(p))\n"
             f"#define STORE_{kind}(v, p) (*(__global {kind}_anywhere*)(p) = (v))")
+
+
+def _load_half(lanes: int, apart: bool) -> str:
+    """vload_half of `lanes`; `apart`: of a copy, which is aligned to the vector."""
+    if not apart:
+        return f"#define load_half_{lanes}(p) vload_half{lanes}(0, p)"
+    return (f"inline float{lanes} load_half_{lanes}(__global const half* p) "
+            f"{{ const ushort{lanes} copy = vload{lanes}(0, (__global const ushort*)p); "
+            f"return vload_half{lanes}(0, (const half*)&copy); }}")
 
 
 def _to_bfloat16(lanes: int, ptx: bool) -> str:

@@ -111,11 +111,6 @@ class Device(Shown):
         return self.known.cast_loads
 
     @property
-    def stores_half_vectors(self) -> bool:
-        """Whether vstore_half of vectors takes any address."""
-        return self.known.half_vectors
-
-    @property
     def registers(self) -> int:
         """Of 32 bits, of a work-group, where they are known to be many; 0 elsewhere."""
         return self.known.registers

@@ -23,7 +23,7 @@ class Runtime(NamedTuple):
     inline_ptx    kernels may hold NVIDIA's instructions, and the driver tells its compute capability
     cast_loads    vectors are read through a pointer to vectors, because vloadN becomes N loads
     fma           fma() of CPUs is an instruction, not a call; that of GPUs always is
-    half_vectors  vstore_half of vectors takes any address (PoCL 3.0 dies of odd row lengths)
+    half_vectors  vload_half and vstore_half of vectors take any address (PoCL 3.0 dies of odd row lengths)
     cache_hints   CPUs heed clang's built-ins for stores past the caches and for loads ahead
     keeps         it keeps compiled kernels itself; asking it for a binary compiles all a second time (0.3 s a program)
     compacts      a program read back from its binary takes a quarter of the memory of one just built

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from clnet import ops as F
+from clnet.core.autodiff import gradients
 from clnet.core.op import OPS, Pointwise
 from clnet.core.spec import DTYPES, FLOATS, INTS, NARROW, np_dtype
 from clnet.core.tensor import tensor
@@ -267,3 +268,21 @@ def test_transposed_copies_of_every_length(sizes: tuple[int, int], engine: Any) 
 def wider(dtype: str) -> Any:
     """What NumPy compares in: its bfloat16 is no type of its own."""
     return np.float32 if dtype == "bfloat16" else np_dtype(dtype)
+
+
+@pytest.mark.parametrize("width", [10, 31, 49, 63])
+def test_rows_of_halves_begin_at_any_address(width: int, engine: Any) -> None:
+    """PoCL's own loads of vectors of halves end the process where a row begins between two vectors."""
+    rng = np.random.default_rng(width)
+    x = tensor(rng.standard_normal((67, width)).astype(np.float16))
+    w = tensor(rng.standard_normal((width, 24)).astype(np.float16))
+    wide, wide_w = (t.value.astype(np.float64) for t in (x, w))
+    mean, spread = wide.mean(1, keepdims=True), wide.var(1, keepdims=True)
+    outputs = [F.layer_norm(x), F.softmax(x), F.sum(x, 1), F.matmul(x, w), *gradients(F.layer_norm(x), [x], x)]
+    normal, soft, total, product, slope = (a.astype(np.float64) for a in engine.values(outputs))
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    xh = (wide - mean) / np.sqrt(spread + 1e-5)
+    exact = (wide - mean - xh * (wide * xh).mean(1, keepdims=True)) / np.sqrt(spread + 1e-5)
+    for found, want in ((normal, xh), (soft, e / e.sum(1, keepdims=True)), (total, wide.sum(1)),
+                        (product, wide @ wide_w), (slope, exact)):
+        np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3)
