@@ -15,6 +15,7 @@
 //   INLINE, UNROLL, ROLLED   before a helper function; before a `for` whose bounds are constants; before one that is not worth copies
 //
 // CAST_LOADS   NVIDIA turns vloadN into N scalar loads. With it, pointers are cast; the caller must know that they are aligned to VT.
+// HALVES_ALIGNED   vload_half of vectors wants the address of a whole vector (PoCL 3.0): that of a copy.
 // USE_FMA      1: the fma built-in (Intel, NVIDIA). 0: a * b + c and the compiler's contraction (where fma() is a library call).
 
 #ifndef VW
@@ -26,6 +27,10 @@
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("unroll")
+#define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take up to a third of the build for it
 
 #if VW == 1
 #ifndef VT
@@ -73,8 +78,8 @@
 #define VLOAD_HALF SCALAR_HALF
 #define VLOAD_BF16 SCALAR_BF16
 #else
-#ifdef HALVES_ALIGNED           // vload_half of vectors wants whole vectors' addresses: those of a copy
-static inline __attribute__((always_inline)) CAT(float, VW) half_anywhere(__global const half* p) {
+#ifdef HALVES_ALIGNED
+INLINE CAT(float, VW) half_anywhere(__global const half* p) {
     const CAT(ushort, VW) copy = CAT(vload, VW)(0, (__global const ushort*)p);
     return CAT(vload_half, VW)(0, (const half*)&copy);
 }
@@ -108,10 +113,6 @@ static inline __attribute__((always_inline)) CAT(float, VW) half_anywhere(__glob
 #define ACROSS_2(a, MERGE, v) a = MERGE((v).lo, (v).hi);
 #define ACROSS_1(a, MERGE, v) a = (v);
 #define ACROSS_LANES(a, MERGE, v) CAT(ACROSS_, VW)(a, MERGE, v)
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("unroll")
-#define ROLLED __attribute__((opencl_unroll_hint(1)))  // LLVM would copy loops that take no time, and take up to a third of the build for it
 
 #include "include/transpose.h"
 
