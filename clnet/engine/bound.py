@@ -42,8 +42,8 @@ class BoundPlan:
     """
 
     def __init__(self, plan: Plan, engine: OpenCLEngine) -> None:
-        self.plan, self.grids = plan, plan.grids
-        self.groups = [launch.group for launch in plan.launches]
+        self.plan = plan
+        self._groups = [launch.group for launch in plan.launches]
         self.kernels: list[Any] = []
         self.coming: dict[int, dict[int, Any]] = {}  # by launch and place: arguments that it takes from its next on
         self.addresses: list[tuple[Any, int, Address]] = []  # kernel, argument, what it is for
@@ -65,6 +65,11 @@ class BoundPlan:
                         tell(len(done), len(kernels))
                     done[launch.text] = engine.programs.get(launch.text, engine.options, name=launch.name)
                 self.kernels.append(self._kernel(done[launch.text], launch, engine))
+        self.calls = self._calls(plan)
+
+    def _calls(self, plan: Plan) -> list[tuple[Any, tuple[int, ...], tuple[int, ...] | None]]:
+        """Of each launch its kernel, grid and group."""
+        return list(zip(self.kernels, plan.grids, self._groups, strict=True))
 
     def _kernel(self, program: Any, launch: Launch, engine: OpenCLEngine) -> Any:
         """A launch's, with the arguments that are no buffers, or buffers of its own."""
@@ -94,7 +99,8 @@ class BoundPlan:
                         coming.setdefault(i, {})[k] = argument
         else:
             moved = self._moved(old, new, coming)
-        self.coming, self.plan, self.grids = coming, plan, plan.grids  # at once: an interrupt before leaves the old one
+        # At once: an interrupt before leaves the old one.
+        self.coming, self.plan, self.calls = coming, plan, self._calls(plan)
         return moved
 
     def _moved(self, old: Sequence[Launch], new: Sequence[Launch], coming: dict[int, dict[int, Any]]) -> bool:

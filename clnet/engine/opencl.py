@@ -281,7 +281,7 @@ class OpenCLEngine:
         queue, enqueue, coming = self.queue, self._enqueue, bound.coming
         commands, told = queue.commands, queue.told
         with self._translated:
-            for k, (kernel, grid, group) in enumerate(zip(bound.kernels, bound.grids, bound.groups, strict=True)):
+            for k, (kernel, grid, group) in enumerate(bound.calls):
                 if kernel is None:
                     self._on_host(bound.plan.launches[k], buffer)
                 else:

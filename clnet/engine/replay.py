@@ -166,6 +166,7 @@ class Replay:
         self.plan, self.specs = plan, specs  # and of each result where its block is and its spec, for every call
         self._results = [(self._outputs if place.kind == "out" else self._leaf_blocks, place.number, spec)
                          for place, spec in zip(plan.outputs, plan.specs[: len(self.trace.outputs)], strict=False)]
+        self._single = self._results[0] if self.trace.single else None
 
     @property
     def turns(self) -> contextlib.AbstractContextManager[Any]:
@@ -214,9 +215,11 @@ class Replay:
         for k, size in self.plan.blocks.items():
             self._give(k, engine.pool.alloc(size, "step output"))
         self._launch()
-        results = [Tensor(None, (), {}, spec, None, DeviceArray(engine, blocks[k], spec))
-                   for blocks, k, spec in self._results]
-        return results[0] if self.trace.single else tuple(results)
+        if self._single is not None:
+            blocks, k, spec = self._single
+            return Tensor(None, (), {}, spec, None, DeviceArray(engine, blocks[k], spec))
+        return tuple([Tensor(None, (), {}, spec, None, DeviceArray(engine, blocks[k], spec))
+                      for blocks, k, spec in self._results])
 
     def values(self, *inputs: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """The results on the host. Their blocks stay with the replay, so that nothing is allocated."""
@@ -253,8 +256,8 @@ class Replay:
 
     def _ready(self, inputs: Sequence[Any]) -> None:
         """All arguments are set but those of outputs."""
-        self.arena.enter()
-        if self.user != self.arena.user:
+        if self.user != threading.get_ident() or self.arena.user != self.user:
+            self.arena.enter()
             self._adopt()
         if self._moved():
             with tracing:  # a variable that is somebody's recording just now is another in a moment
