@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..engine.protocol import Engine
 
 WHOLE = 0.85  # of the pace: less is not the cores' own (a thread that shares a core leaves a half)
-LONG, PROBES = 4e-4, 3  # [s] that a probe takes about; a core may come late to one
+LONG, PROBES = 1.5e-3, 3  # [s] that a probe takes about; a core may come late to one
 PATIENCE = 5.0  # [s] for which cores are kept busy until they work at their pace
 WAITS = 15.0  # [s] of such waits together
 SETTLE = 0.2  # [s] the same after a sample: threads of a peer may still spin

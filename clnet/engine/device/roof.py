@@ -28,7 +28,7 @@ ELEMENTS = 1 << 25  # float32, 128 MiB an array: more than the last-level caches
 CACHED = (1 << 14, 1 << 17, 1 << 19, 1 << 21)
 LONG = 0.02  # [s] a sample is made at least this long
 SAMPLES = 7
-ITEMS_A_CORE = 4
+ITEMS_A_CORE = 8  # with one or two each, not every core of sixteen gets its share
 GPU_GROUP, GPU_GROUPS_A_UNIT, GPU_WIDTH = 256, 16, 4
 GPU_TRIADS = 32  # launches a sample: one is over before the host has seen its end
 LAUNCHES = 256  # of nearly nothing, whose time is that of a launch
@@ -133,7 +133,7 @@ def _multiply_adds(engine: OpenCLEngine) -> float:
 
 def at_once(engine: OpenCLEngine, seconds: float) -> Callable[[], float]:
     """What keeps each core of a CPU busy with multiply-adds for about so long, and gives their rate [GFLOP/s]."""
-    launch, flops = _busy(engine, engine.device.compute_units, 1, seconds)
+    launch, flops = _busy(engine, engine.device.compute_units * ITEMS_A_CORE, 1, seconds)
     return lambda: flops / launch() / 1e9
 
 
