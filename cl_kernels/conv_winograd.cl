@@ -13,7 +13,7 @@
 // Lanes follow channels throughout: data are transposed, VW channels at a time, on their way into private memory.
 // Rows of tiles are counted through all images: a work-item takes RT of them, with TX tiles each. VARIANTs, all with local size 1:
 //
-// PACK     Grid (panels, C, GROUPS): D W Dᵀ as packed[group][panel][16][c][NR], NR = NV * VW result channels.
+// PACK     Grid (panels, C / CHUNK, GROUPS): D W Dᵀ as packed[group][panel][16][c][NR], NR = NV * VW result channels.
 // CONV     Grid (rows of tiles / RT, blocks of OB panels * GROUPS):
 //              transform the data of all channels to private memory                       [16][TILES][C], sized to stay in L2
 //              for each panel: 16 products, MR tiles x NV vectors in registers            [16][TILES][NR]
@@ -61,30 +61,45 @@ __constant uint source[] = {SOURCE};
 
 #if VARIANT == PACK
 
+#ifndef CHUNK
+#define CHUNK 16                // channels that a work-item packs
+#endif
+#define TOGETHER (W_C == 9 ? CHUNK : 1) // channels whose taps lie in one line of the weight
+
+#define KIND SAME
+#undef PACK
+#define PACK pack_taps
+#include "include/pack_lines.h"
+
+// Lines of the weight are read whole: a channel's nine taps are half of one, and its results lie pages apart.
 __kernel SERIAL void winograd_pack(PARAMS) {
     BEGIN
-    const size_t panel = get_global_id(0), c = get_global_id(1), group = get_global_id(2), valid = min((size_t)NR, (size_t)O - panel * NR);
-    __global const T* from = WEIGHT + group * W_G + c * W_C + panel * NR * W_O;
-    __global T* to = (__global T*)packed + ((group * PANELS + panel) * 16 * C + c) * NR;
-    T taps[9 * NR] __attribute__((aligned(64)));
-    for (size_t o = 0; o < NR; o++)
-        for (size_t k = 0; k < 9; k++) taps[k * NR + o] = o < valid ? from[o * W_O + source[k]] : 0;
-    for (size_t v = 0; v < NR; v += VW) {
-        VT t[4][3];
-        UNROLL for (int j = 0; j < 3; j++) {
-            const VT a = VLOAD_P(taps + j * NR + v), b = VLOAD_P(taps + (3 + j) * NR + v), d = VLOAD_P(taps + (6 + j) * NR + v);
-            t[0][j] = a;
-            t[1][j] = (a + b + d) * (T)0.5;
-            t[2][j] = (a - b + d) * (T)0.5;
-            t[3][j] = d;
+    const size_t panel = get_global_id(0), c0 = get_global_id(1) * CHUNK, group = get_global_id(2), valid = min((size_t)NR, (size_t)O - panel * NR);
+    const size_t channels = min((size_t)CHUNK, (size_t)C - c0);
+    __global const T* from = WEIGHT + group * W_G + c0 * W_C + panel * NR * W_O;
+    __global T* to = (__global T*)packed + ((group * PANELS + panel) * 16 * C + c0) * NR;
+    T lines[CHUNK * 9 * NR] __attribute__((aligned(64)));
+    for (size_t c = 0; c < channels; c += TOGETHER)
+        pack_taps(lines + c * 9 * NR, from + c * W_C, NR, valid, min((size_t)TOGETHER, channels - c) * 9, W_O, 1);
+    for (size_t c = 0; c < channels; c++)
+        for (size_t v = 0; v < NR; v += VW) {
+            const T* taps = lines + c * 9 * NR + v;
+            __global T* at = to + c * NR + v;
+            VT t[4][3];
+            UNROLL for (int j = 0; j < 3; j++) {
+                const VT a = VLOAD_P(taps + source[j] * NR), b = VLOAD_P(taps + source[3 + j] * NR), d = VLOAD_P(taps + source[6 + j] * NR);
+                t[0][j] = a;
+                t[1][j] = (a + b + d) * (T)0.5;
+                t[2][j] = (a - b + d) * (T)0.5;
+                t[3][j] = d;
+            }
+            UNROLL for (int i = 0; i < 4; i++) {
+                VSTORE(t[i][0], at + (size_t)(4 * i) * C * NR);
+                VSTORE((t[i][0] + t[i][1] + t[i][2]) * (T)0.5, at + (size_t)(4 * i + 1) * C * NR);
+                VSTORE((t[i][0] - t[i][1] + t[i][2]) * (T)0.5, at + (size_t)(4 * i + 2) * C * NR);
+                VSTORE(t[i][2], at + (size_t)(4 * i + 3) * C * NR);
+            }
         }
-        UNROLL for (int i = 0; i < 4; i++) {
-            VSTORE(t[i][0], to + (size_t)(4 * i) * C * NR + v);
-            VSTORE((t[i][0] + t[i][1] + t[i][2]) * (T)0.5, to + (size_t)(4 * i + 1) * C * NR + v);
-            VSTORE((t[i][0] - t[i][1] + t[i][2]) * (T)0.5, to + (size_t)(4 * i + 2) * C * NR + v);
-            VSTORE(t[i][2], to + (size_t)(4 * i + 3) * C * NR + v);
-        }
-    }
 }
 
 #else

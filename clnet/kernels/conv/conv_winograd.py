@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FILE = "conv_winograd.cl"
 # Many cores: times the least cycles at most, of tiles whose dealing is tried; times as long, to be worth another tile.
 NEAR, SOONER = 1.1, 0.9
+CHUNK = 16  # channels whose weights a work-item packs: their taps fill lines, and 9 vectors
 SERVES = "CPUs, 3x3 with stride 1, 16 channels or more"
 # What `clnet tune` tries for a CPU.
 SPACE: dict[str, Sequence[Any]] = {
@@ -58,6 +59,8 @@ def winograd(p: Convolution, device: Device) -> Answer:
         return v
     if refused := not_winograd(p, device):
         return refused
+    if _few(p.typical, device):
+        return Refusal("too few results: transforming the weights takes longer than the products that it saves")
     tile = _tile(p.typical, device, v)
     return _too_large() if tile is None else Offer(lambda: _stages(p, device, v, tile))
 
@@ -76,6 +79,14 @@ def winograd_weights(p: Convolution, device: Device) -> Answer:
     return Offer(lambda: summed(p, device, v, tile, "winograd_weights", across, FILE))
 
 
+def _few(p: Convolution, device: Device) -> bool:
+    """Whether the direct sum is sooner done: a tile takes as long as two results of it, and has four, or fewer at the
+    border; 16 transformed weights in place of nine packed ones take as long as some results.
+    """
+    (rows, across), t = _rows(p), numbers(device, "winograd", p.shape_class)
+    return p.n * p.result[1] * p.result[2] - 2 * rows * across < t["packed"]
+
+
 def _too_large() -> Refusal:
     return Refusal("a block of transformed tiles does not fit the cache of a core")
 
@@ -84,8 +95,9 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
     common = {**p.forward(device), **p.tables(1), **tile, **source(p)}
     panels, rows = ceil(p.o / (tile["NV"] * v.lanes)), ceil(p.n * ceil(p.result[1] / 2) / tile["RT"])
     scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * 16 * v.itemsize}
-    return [Stage("winograd_pack", {**common, "VARIANT": "PACK"}, (panels, p.c, p.groups), (1, 1, 1), lanes=v.lanes,
-                  scratch=scratch, final=False, file=FILE, free=FREE),
+    packs, chunks = {**common, "VARIANT": "PACK", "CHUNK": CHUNK}, ceil(p.c / CHUNK)
+    return [Stage("winograd_pack", packs, (panels, chunks, p.groups), (1, 1, 1), lanes=v.lanes, scratch=scratch,
+                  final=False, file=FILE, free=FREE),
             Stage("winograd", {**common, "VARIANT": "CONV"}, (rows, ceil(panels / tile["OB"]) * p.groups), (1, 1),
                   domain=p.domain, lanes=v.lanes, scratch=scratch, file=FILE, free=FREE)]
 
