@@ -20,6 +20,7 @@ from ..core.arguments import Ints, Padding, Sizes, per_axis
 from ..core.arrays import Array
 from ..core.op import Case, Cotangents, kernel
 from ..core.precision import current_precision
+from ..core.size import varies
 from ..core.spec import Spec, accept, promote
 from ..core.tensor import Tensor, TensorLike, as_tensor, constant
 from ..errors import ConfigError, ShapeError
@@ -315,7 +316,28 @@ def conv(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stri
         raise ShapeError(
             "conv: expected a kernel no larger than the padded input; "
             f"got kernel {size} (dilation {dilation}) on {x.shape[2:]} padded by {low} and {high}; pad more.")
+    if not varies(*x.shape[2:]):
+        met = [_met(*axis) for axis in zip(x.shape[2:], size, stride, low, high, dilation, strict=True)]
+        if any(end - first < k for (first, end, _, _), k in zip(met, size, strict=True)):
+            weight = getitem(weight, (slice(None), slice(None), *(slice(first, end) for first, end, _, _ in met)))
+            how |= dict(low=tuple(a for _, _, a, _ in met), high=tuple(b for *_, b in met))
+        one = {*x.shape[2:], *weight.shape[2:]} == {1}
+        if one and groups == 1 and not any((*how["low"], *how["high"])):
+            y = matmul(reshape(x, x.shape[:2]), permute(reshape(weight, weight.shape[:2]), (1, 0)), **_arithmetic(x))
+            return _with_bias("conv", reshape(y, (*y.shape, *x.shape[2:])), bias, d)
     return _with_bias("conv", _conv(x, weight, **how, **_arithmetic(x)), bias, d)
+
+
+def _met(n: int, k: int, stride: int, low: int, high: int, dilation: int) -> tuple[int, int, int, int]:
+    """Of an axis the first tap that meets data, the one behind the last, and the padding for these: others meet zeros
+    alone, eight of nine in an image of 1x1.
+    """
+    last = (n + low + high - dilation * (k - 1) - 1) // stride * stride  # where the last result begins
+    found = [t for t in range(k) if low - last <= t * dilation < low + n]
+    # As many as leave no padding below 0; where none meets data, all.
+    first = min(found[0], low // dilation) if found else 0
+    end = max(found[-1] + 1, k - high // dilation) if found else k
+    return first, end, low - first * dilation, high - (k - end) * dilation
 
 
 def conv_transpose(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
