@@ -323,7 +323,7 @@ def conv(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stri
             how |= dict(low=tuple(a for _, _, a, _ in met), high=tuple(b for *_, b in met))
         one = {*x.shape[2:], *weight.shape[2:]} == {1}
         if one and groups == 1 and not any((*how["low"], *how["high"])):
-            y = matmul(reshape(x, x.shape[:2]), permute(reshape(weight, weight.shape[:2]), (1, 0)), **_arithmetic(x))
+            y = matmul(reshape(x, x.shape[:2]), permute(reshape(weight, weight.shape[:2]), (1, 0)))
             return _with_bias("conv", reshape(y, (*y.shape, *x.shape[2:])), bias, d)
     return _with_bias("conv", _conv(x, weight, **how, **_arithmetic(x)), bias, d)
 
