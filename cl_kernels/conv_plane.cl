@@ -44,13 +44,13 @@ __constant int taps[] = {TAPS};
 #define GB 1                    // groups of a work-item
 #endif
 #define TOP (MIN_Y < 0 ? -(MIN_Y) : 0)
-#define WHOLE (SZ == 1 && RZ == 1 && BLOCKS == 1) // each plane is copied whole, so that its border is zero once for all
+#define WHOLE (ZP == 1 && SZ == 1 && RZ == 1 && BLOCKS == 1) // each plane is copied whole, so that its border is zero once for all
 
 // xs = the data that a block of a group of an image reads, `at` those in order of all of `count` groups. Of whole planes, the border is zero
 // already, and a vector that reaches over the end of a row puts zeros behind it.
 INLINE void copy_data(T* restrict xs, __global const T* restrict data, const size_t at, const size_t count, const int z0, const int y0) {
     const size_t size = C * ((size_t)SZ * SY * SX), end = count * size;
-#if SZ == 1 && RZ == 1 && RY <= RB
+#if ZP == 1 && SZ == 1 && RZ == 1 && RY <= RB
     const int left = max(0, -(MIN_X)), top = TOP, skip = max(0, MIN_X), above = max(0, MIN_Y);
     const int width = max(0, min(SX - skip, PITCH - left)), height = max(0, min(SY - above, ROWS - top));
     T inside[VW];

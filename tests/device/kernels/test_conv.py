@@ -35,6 +35,7 @@ CONVOLUTIONS = [
     ((2, 8, 1, 2), (6, 4, 3, 5), (1, 2), (1, 2), 1, 2),
     ((2, 3, 2, 3), (5, 3, 7, 5), 2, (5, 4), (1, 2), 1),
     ((2, 4, 1), (3, 4, 3), 2, 3, 2, 1),
+    ((1, 6, 1, 3, 2), (2, 3, 2, 5, 3), (1, 2, 1), 1, 1, 2),  # one plane, of which taps span two
     ((1, 3, 4, 5, 6), (5, 3, 2, 3, 3), (1, 2, 1), 1, 1, 1),
     ((2, 3, 9, 17), (6, 1, 3, 3), (1, 2), 1, 1, 3),     # few results a group: lanes along a row
     ((1, 2, 8, 15), (2, 2, 3, 5), 1, (1, 2), 1, 1),
@@ -111,6 +112,8 @@ def test_convolution_and_its_gradients(engine: Any, case: Any) -> None:
     ((1, 16, 3, 3), (16, 20, 2, 2), (2, 3), (1, 0), (1, 2), 1, 1),
     ((2, 20, 14, 15), (20, 33, 2, 2), 2, 0, 0, 1, 1),
     ((1, 18, 9001), (18, 20, 8), 4, 2, 1, 1, 1),
+    ((1, 2, 1, 1, 1), (2, 3, 2, 5, 3), (2, 3, 2), 1, (1, 0, 1), 1, 2),  # one plane, of which taps span two
+    ((5, 6, 1, 1), (6, 7, 4, 3), (3, 2), 0, (2, 1), 1, 1),              # one place
 ], ids=str)
 def test_transposed_convolution(engine: Any, xs: Any, ws: Any, stride: Any, padding: Any, more: Any, dilation: Any,
                                 groups: int) -> None:
