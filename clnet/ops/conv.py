@@ -370,6 +370,10 @@ def conv_transpose(x: TensorLike, weight: TensorLike, bias: TensorLike | None = 
                 for n, s, a, b, t, k in zip(x.shape[2:], stride, low, high, dilation, size, strict=True))
     if any(n < 1 for n in out):
         raise ShapeError(f"{who}: expected a result of at least 1 along each axis; got {out}; pad less.")
-    y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation, groups=groups,
-                            **_arithmetic(x))
+    if not varies(*x.shape[2:]) and {*x.shape[2:], *dilation, groups} == {1} and not any((*low, *high)):
+        # From one place, the first layer of a generator: a product of matrices.
+        y = reshape(matmul(reshape(x, x.shape[:2]), reshape(weight, (x.shape[1], -1))), (x.shape[0], -1, *out))
+    else:
+        y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation,
+                                groups=groups, **_arithmetic(x))
     return _with_bias(who, pad(y, (0,) * (d + 2), (0, 0, *extra)), bias, d)
