@@ -330,7 +330,7 @@ def conv(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stri
 
 def _met(n: int, k: int, stride: int, low: int, high: int, dilation: int) -> tuple[int, int, int, int]:
     """Of an axis the first tap that meets data, the one behind the last, and the padding for these: others meet zeros
-    alone, eight of nine in an image of 1x1.
+    alone, eight of nine in an image of 1x1, and are not read, whatever they hold.
     """
     last = (n + low + high - dilation * (k - 1) - 1) // stride * stride  # where the last result begins
     found = [t for t in range(k) if low - last <= t * dilation < low + n]
@@ -372,7 +372,8 @@ def conv_transpose(x: TensorLike, weight: TensorLike, bias: TensorLike | None = 
         raise ShapeError(f"{who}: expected a result of at least 1 along each axis; got {out}; pad less.")
     if not varies(*x.shape[2:]) and {*x.shape[2:], *dilation, groups} == {1} and not any((*low, *high)):
         # From one place, the first layer of a generator: a product of matrices.
-        y = reshape(matmul(reshape(x, x.shape[:2]), reshape(weight, (x.shape[1], -1))), (x.shape[0], -1, *out))
+        columns = reshape(weight, (x.shape[1], math.prod(weight.shape[1:])))
+        y = reshape(matmul(reshape(x, x.shape[:2]), columns), (x.shape[0], weight.shape[1], *out))
     else:
         y = _conv_data_gradient(x, weight, size=out, stride=stride, low=low, high=high, dilation=dilation,
                                 groups=groups, **_arithmetic(x))

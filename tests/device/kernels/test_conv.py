@@ -339,6 +339,7 @@ def test_empty_batches(engine: Any) -> None:
     x, w = tensor(np.zeros((0, 3, 5, 5), "float32")), tensor(draw(4, 3, 3, 3))
     y = conv(x, w)
     gx, gw = gradients(y, [x, w], tensor(np.zeros((0, 4, 3, 3), "float32")))
-    values = engine.values([y, gx, gw, max_pool(x, 2)])
-    assert [v.shape for v in values] == [(0, 4, 3, 3), (0, 3, 5, 5), (4, 3, 3, 3), (0, 3, 2, 2)]
+    one = conv_transpose(tensor(np.zeros((0, 3, 1, 1), "float32")), tensor(draw(3, 6, 4, 2)))
+    values = engine.values([y, gx, gw, max_pool(x, 2), one])
+    assert [v.shape for v in values] == [(0, 4, 3, 3), (0, 3, 5, 5), (4, 3, 3, 3), (0, 3, 2, 2), (0, 6, 4, 2)]
     assert not values[2].any()
