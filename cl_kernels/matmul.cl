@@ -148,7 +148,9 @@
 #define FILLED(j) (FILLING && ASKED(j))         // edges are packed before
 #define ROWS_AHEAD (!ROWS_PACKED && ROW_K == 1) // the next row tile is asked for while this one is multiplied: each of its rows begins in a page of its own
 #define BLOCK_AHEAD (FILLING && (KC) < (KP))    // the next block of k is asked for while this one is multiplied
-#define COLS_AHEAD 48                           // steps of k by which columns are asked for
+// Rows across k are asked for where one panel reads them: a line for each k, far apart. Of tiles that give a step time for it (AVX-512).
+#define LINES_AHEAD (!ROWS_PACKED && ROW_K != 1 && ROW_I == 1 && (JC) == NR && MR * NV > 16)
+#define STEPS_AHEAD 48                          // of k, by which columns and such rows are asked for
 #if FILLING
 #define FILL(v, p) VSTORE_P(v, p)
 #else
@@ -215,7 +217,7 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
             VT column[NV];
             UNROLL for (int v = 0; v < NV; v++)
                 if (asked) {
-                    PREFETCH(from + COLS_AHEAD * COL_K + v * VW);
+                    PREFETCH(from + STEPS_AHEAD * COL_K + v * VW);
                     column[v] = VLOAD_OF(COL_KIND, from + v * VW);
                     FILL(column[v], b + v * VW);
                 } else if (v < vecs && (v + 1 < vecs || last == VW)) column[v] = VLOAD_OF(COL_READ, b + v * VW);
@@ -225,6 +227,9 @@ INLINE void micro(const int rows, const int vecs, const size_t depth, const bool
                     lanes[l] = l < last ? SCALAR_OF(COL_READ, b + (vecs - 1) * VW + l) : 0;
                 column[vecs - 1] = VLOAD_P(lanes);
             }
+#if LINES_AHEAD
+            if (rows == MR) PREFETCH(a + STEPS_AHEAD * a_k + MR - 1);
+#endif
             UNROLL for (int r = 0; r < MR; r++)
                 if (r < rows) {
                     const VT row = VSPLAT(a[r * a_i]);

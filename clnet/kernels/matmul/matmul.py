@@ -36,7 +36,7 @@ SPACE: dict[str, Sequence[Any]] = {
     "swap": (-1, 0, 1), "direct_tiles": (2, 5, 9, 1000), "direct_depth": (16, 64, 1024), "per_core": (1, 2, 4, 8, 16),
     "depth": (128, 256, 512, 1024), "panel": (128 << 10, 320 << 10, 512 << 10, 768 << 10), "tile_rows": (96, 256, 512),
     "item": (500, 2000, 8000), "rows": (0, 64 << 10, 256 << 10), "turn": (0, 16, 44, 96),
-    "many": (256, 768), "scratch": (256 << 10, 512 << 10, 1280 << 10), "parts": (0, 1, 2, 4, 8, 16)}
+    "many": (256, 768), "far": (0, 600), "scratch": (256 << 10, 512 << 10, 1280 << 10), "parts": (0, 1, 2, 4, 8, 16)}
 LINE = 64  # [bytes]
 SETS, WAYS = 4096, 8  # [bytes] after which addresses share a set of an L1, and lines that a set holds
 HELD = WAYS - 2  # of them that stay while columns pass
@@ -157,40 +157,40 @@ def _cpu(lanes: int, cores: int, batch: int, m: int, n: int, k: int, xs: Pair, w
     """
     t = dict(table)
     operands = (m, *xs, n, ws[1], ws[0]), (n, ws[1], ws[0], m, *xs)
+    across = not any(widened) and all(row_i == 1 != row_k for _, row_i, row_k, *_ in operands)
     costs = sorted(
-        (_cost(t, *operands[swap], k, mr, nv, lanes, size, batch, cores) + swap * m * n / lanes * t["swapped"],
-         swap, mr, nv)
+        (_cost(t, *operands[swap], k, mr, nv, lanes, size, batch, cores, alone) + swap * m * n / lanes * t["swapped"],
+         swap, mr, nv, alone)
         for swap in (0, 1) if t["swap"] in (-1, swap)
         for mr, nv in ([t["tile"]] if t["tile"] else _tiles(lanes * size // 64))
+        for alone in {False, across and _alone(t, operands[swap][0], operands[swap][2], k, mr, size)}
         if t["tile"] or mr * nv >= FEW or mr >= operands[swap][0] or nv * lanes >= operands[swap][3])
     near = [c for c in costs[:TRIED] if c[0] <= NEAR * costs[0][0]]
-    return min((_divided(t, lanes, cores, batch, *operands[swap], k, mr, nv, swap, size, n, widened, slack, cost)
-                for cost, swap, mr, nv in near), key=lambda plan: plan["divided"])
+    return min((_divided(t, lanes, cores, batch, *operands[swap], k, mr, nv, swap, size, n, widened, slack, cost, alone)
+                for cost, swap, mr, nv, alone in near), key=lambda plan: plan["divided"])
 
 
 def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int, row_k: int, cols: int, col_j: int,
              col_k: int, k: int, mr: int, nv: int, swap: int, size: int, n: int, widened: tuple[bool, bool],
-             slack: bool, cost: float) -> Plan:
+             slack: bool, cost: float, alone: bool) -> Plan:
     """The plan with this register tile."""
     mr, nv = min(mr, rows), min(nv, ceil(cols / lanes))
     width, row_tiles, panels = nv * lanes, ceil(rows / mr), ceil(cols / (nv * lanes))
-    pitch = 0 if widened[swap] else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
-    if pitch:
-        row_i, row_k = pitch, 1
-    strided = _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size)
-    cut, depth = _blocks(t, strided, row_k, k, width, size)
+    pitch, row_i, row_k, strided, cut, depth = _reading(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size, alone,
+                                                        widened[swap])
     rows_most = row_tiles
     if swap or cut:  # the macro tile stays in private memory: half of the scratch at most
         rows_most = max(1, min(t["tile_rows"] // mr if cut else row_tiles, t["scratch"] // 2 // (width * mr * size)))
     packed = widened[1 - swap] and rows > mr or not _direct(t, rows, mr, k, col_j, col_k, size)
     pack = packed * _pack(t, col_j, col_k, lanes)
     panel_bytes = (depth * packed + (rows_most * mr if swap or cut else 0)) * width * size
-    panels_most = max(1, t["scratch"] // max(panel_bytes, 1))
+    panels_most = 1 if alone else max(1, t["scratch"] // max(panel_bytes, 1))
     fetch = t["fetch"] * size * k
+    afar = min(1, cores / max(panels, 1)) if alone else 1  # of a core's panels, those for which rows come from afar
     divided, per_panel, per_rows = split(
         ceil(cols / lanes) / nv, rows / mr, min(panels, panels_most), min(row_tiles, rows_most),
         t["per_core"] if slack else 1, cores, batch, cost, t["item"], pack * k * nv + fetch * width,
-        (t["line"] * k * strided + fetch) * mr, _shared(t, n, size, cores, swap, mr, width),
+        (t["line"] * k * strided + fetch * afar) * mr, _shared(t, n, size, cores, swap, mr, width),
         _edge(t, k, cores, swap, mr, width))
     ic, jc = per_rows * mr, per_panel * width
     rows_packed = (per_panel > 1 and (strided or _collide(mr, row_i, row_k, size))
@@ -201,7 +201,7 @@ def _divided(t: Costs, lanes: int, cores: int, batch: int, rows: int, row_i: int
     if pitch:
         defines["PITCH"] = pitch
     grid = ceil(rows / ic), ceil(cols / jc), batch
-    work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size) * batch
+    work = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size, strided, alone) * batch
     return dict(defines=defines, grid=grid, divided=divided, large=cost * batch * cores > t["large"],
                 **_times(t, rows, ic, cols, jc, k, size, batch, cores, work))
 
@@ -220,13 +220,33 @@ def _collide(rows: int, row_i: int, row_k: int, size: int) -> bool:
     return row_k == 1 and row_i * size % SETS == 0 and rows > HELD
 
 
-def _blocks(t: Costs, strided: bool, row_k: int, k: int, width: int, size: int) -> tuple[bool, int]:
-    """Whether K is cut, and KC. A tile of rows across k reads a line for each k of a block: they are to stay for the
-    next panel.
+def _reading(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int, size: int,
+             alone: bool, widened: bool = False) -> tuple[int, int, int, bool, bool, int]:
+    """How rows are read: the pitch of a copy of theirs (0: none), the strides of what is read, whether each tile copies
+    them, whether K is cut, and KC.
     """
-    block = t["depth"] if row_k == 1 else min(t["depth"], t["strided"] if k > t["uncut"] else t["uncut"])
-    cut = strided or row_k != 1 and k > block or k * width * size > t["panel"]
+    pitch = 0 if alone or widened else _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
+    if pitch:
+        row_i, row_k = pitch, 1
+    strided = not alone and _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size)
+    return pitch, row_i, row_k, strided, *_blocks(t, strided, alone or row_k == 1, k, nv * lanes, size)
+
+
+def _blocks(t: Costs, strided: bool, along: bool, k: int, width: int, size: int) -> tuple[bool, int]:
+    """Whether K is cut, and KC. A tile of rows that are not `along` k reads a line for each k of a block: they are to
+    stay for the next panel.
+    """
+    block = t["depth"] if along else min(t["depth"], t["strided"] if k > t["uncut"] else t["uncut"])
+    cut = strided or not along and k > block or k * width * size > t["panel"]
     return cut, block if cut else max(k, 1)
+
+
+def _alone(t: Costs, rows: int, row_k: int, k: int, mr: int, size: int) -> bool:
+    """Whether work-items of a single panel are thought of, whose rows across k need not stay for a next one: then K is
+    not cut for them. They are to lie in few pages.
+    """
+    near = k * min(PAGE, abs(row_k) * size) <= t["far"] * PAGE
+    return k > t["uncut"] and near and not _lost(rows, mr, row_k, k, size)
 
 
 def _strided(t: Costs, rows: int, row_i: int, mr: int, cols: int, row_k: int, k: int, lanes: int, size: int) -> bool:
@@ -244,8 +264,12 @@ def _astray(t: Costs, stride: int) -> bool:
     """Whether what a tile reads of a block, a line for each k, is gone when the next panel comes: more lines than their
     sets of the L1 hold, or more pages than its TLB.
     """
-    depth, sets = t["uncut"], min(SETS // LINE, SETS // gcd(stride, SETS))
-    return stride != 0 and (depth > WAYS * sets or depth * abs(stride) > t["pages"] * PAGE)
+    return stride != 0 and (_crowded(stride, t["uncut"]) or t["uncut"] * abs(stride) > t["pages"] * PAGE)
+
+
+def _crowded(stride: int, lines: int) -> bool:
+    """Whether so many lines, `stride` bytes apart, are more than their sets of the L1 hold."""
+    return lines > WAYS * min(SETS // LINE, SETS // gcd(stride, SETS))
 
 
 def _lost(rows: int, mr: int, row_k: int, k: int, size: int) -> bool:
@@ -276,25 +300,22 @@ def _tiles(full_width: int) -> list[tuple[int, int]]:
 
 
 def _cost(t: Costs, rows: int, row_i: int, row_k: int, cols: int, col_j: int, col_k: int, k: int, mr: int, nv: int,
-          lanes: int, size: int, batch: int, cores: int) -> float:
+          lanes: int, size: int, batch: int, cores: int, alone: bool) -> float:
     """Cycles on one core, those of products for the busiest core; then packing."""
-    pitch = _pitch(t, rows, mr, cols, k, row_i, row_k, lanes, size)
+    pitch, row_i, row_k, strided, cut, depth = _reading(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size, alone)
     # Copied once at least; by a work-item with a single panel only where all share the copy.
-    strided = not pitch and _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size)
     copied = pitch or strided and cols > nv * lanes
-    if pitch:
-        row_i, row_k = pitch, 1
     pack = 0 if _direct(t, rows, mr, k, col_j, col_k, size) else _pack(t, col_j, col_k, lanes)
-    cut, _ = _blocks(t, strided, row_k, k, nv * lanes * size, size)
     pack *= ceil(rows / max(1, t["tile_rows"] // mr * mr)) if cut else 1  # columns, by each macro tile
-    work, vectors = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size), ceil(cols / lanes)
+    kept = t["kept"] * (k // depth if cut else 0)
+    work, vectors = _work(t, rows, row_i, row_k, cols, k, mr, nv, lanes, size, strided, alone), ceil(cols / lanes)
     taking = max(1, min(cores, int(work * batch / t["item"])))  # to more of them it is not worth dealing
     share = taking * least_share(cols / (nv * lanes), rows / mr, batch, taking)
-    return share * work + vectors * k * pack + rows * (vectors * 2 + (k * t["line"] if copied else 0))
+    return share * work + vectors * k * pack + rows * (vectors * (2 + kept) + (k * t["line"] if copied else 0))
 
 
-def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int,
-          size: int) -> float:
+def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: int, nv: int, lanes: int, size: int,
+          strided: bool, alone: bool) -> float:
     """Cycles on one core of the products alone: 2 products and 2 loads a cycle, latency 4, half a line from L2, of
     columns where the L1 does not hold the panel, of rows where it does not hold a line until the next tile; loop 1,
     `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along k, `missed` times all of it where
@@ -305,8 +326,8 @@ def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: in
 
     width, apart = lanes * size, t["broadcast"] * (1 if row_k == 1 else 1.25)
     far = 2 * width / LINE if k * nv * width > SETS * WAYS else 0
-    again = (row_k != 1 and _one_set(rows, mr, row_k, k, size)
-             and not _strided(t, rows, row_i, mr, cols, row_k, k, lanes, size))
+    again = row_k != 1 and not strided and (_one_set(rows, mr, row_k, k, size)
+                                            or alone and rows > mr and _crowded(row_k * size, k))
     lines = 2 * ((mr - 1) * size / LINE + 1) if again else 0
     products = sum((max(r * v / 2, (r + v) / 2 + lines, 4, v * far) + 1 + v * t["stream"] + r * apart) * a * b
                    for r, a in edge(rows, mr) for v, b in edge(ceil(cols / lanes), nv))
