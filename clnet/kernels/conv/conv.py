@@ -152,11 +152,14 @@ def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
         return None
     wanted = device.compute_units * t["per_core"]
     outer = p.n * p.result[0] * p.groups
-    while j > 2 * step and outer * ceil(down / j) < wanted and j > p.span[1]:
+    # Many cores and few images: each of them reads all data and weights that stay in its cache, not all weights.
+    held = max(1, t["weights"] // (nv * v.lanes * p.c * max(p.taps) * v.itemsize))
+    split = ceil(panels / held) if device.compute_units > PAIRED and outer < wanted and panels >= 2 * held else 1
+    while j > 2 * step and outer * split * ceil(down / j) < wanted and j > p.span[1]:
         j = ceil(j / 2 / step) * step
     j = up(ceil(down / ceil(down / j)), step)
     items = outer * ceil(down / j)
-    split = min(panels, ceil(wanted / items)) if items < wanted else 1
+    split = max(split, min(panels, ceil(wanted / items)) if items < wanted else 1)
     told = {"FLAT": flat, "UNROLLED": _unrolled(p, v, th * tw * nv + nv + 1, flat)}
     return dict(NV=nv, TH=th, TW=tw, JB=j, OB=ceil(panels / split)) | {name: 1 for name, so in told.items() if so}
 
