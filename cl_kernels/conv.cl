@@ -14,7 +14,7 @@
 //                            the end; which k of the weight it is
 // and the geometry of clnet/kernels/conv/conv.py. VARIANTs:
 //
-// PACK, first stage of the convolution. Grid (C, panels, GROUPS), local size 1: weights as packed[group][panel][c][tap][NR],
+// PACK, first stage of the convolution. Grid (C, 1, GROUPS), local size 1: weights as packed[group][panel][c][tap][NR],
 //   NR = NV * VW result channels; W_G W_O W_C are strides of the weight in elements, W_K that of k. Where IN_ORDER, taps are all those of
 //   the weight and lie as they are packed, so that CHUNK values of each channel at a time are transposed: grid (chunks, panels, GROUPS).
 //
@@ -82,12 +82,14 @@ __constant uint source[] = {SOURCE};
 
 __kernel SERIAL void conv_pack(PARAMS) {
     BEGIN
-    const size_t c = get_global_id(0), panel = get_global_id(1), group = get_global_id(2);
-    __global T* to = (__global T*)packed + ((group * PANELS + panel) * C + c) * T_ALL * NR;
-    __global const T* from = WEIGHT + group * W_G + c * W_C + panel * NR * W_O;
-    const size_t valid = min((size_t)NR, (size_t)O - panel * NR);
-    for (size_t t = 0; t < T_ALL; t++, to += NR)
-        for (size_t o = 0; o < NR; o++) to[o] = o < valid ? from[o * W_O + source[t] * W_K] : 0;
+    const size_t c = get_global_id(0), group = get_global_id(2);
+    __global const T* from = WEIGHT + group * W_G + c * W_C;
+    for (size_t panel = 0; panel < PANELS; panel++, from += NR * W_O) {     // in the order in which they lie
+        __global T* to = (__global T*)packed + ((group * PANELS + panel) * C + c) * T_ALL * NR;
+        const size_t valid = min((size_t)NR, (size_t)O - panel * NR);
+        for (size_t t = 0; t < T_ALL; t++, to += NR)
+            for (size_t o = 0; o < NR; o++) to[o] = o < valid ? from[o * W_O + source[t] * W_K] : 0;
+    }
 }
 
 #endif

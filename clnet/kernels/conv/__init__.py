@@ -7,6 +7,7 @@ matrices and sums over windows; so do 1x1 kernels without steps.
     conv, conv_data_gradient
     0  mma                 conv_mma.cl                 3 to 64 channels in 16 bits, tensor cores from 8.0 on
     1  wgmma               conv_wgmma.cl               16 bits or less precision, Hopper's tensor cores
+       deep                conv_deep.cl                CPUs: many channels and few results
     2  direct              conv_gpu.cl                 GPUs: up to 8 result channels a group
        winograd            conv_winograd.cl            CPUs: 3x3 with stride 1, 16 channels or more
     3  tiles               conv_gpu.cl                 GPUs: every shape
@@ -29,6 +30,7 @@ matrices and sums over windows; so do 1x1 kernels without steps.
 
 from . import (
     conv,
+    conv_deep,
     conv_gpu,
     conv_mma,
     conv_plane,
@@ -40,5 +42,5 @@ from . import (
 )
 from .problem import convolution, weight_gradient
 
-__all__ = ["convolution", "weight_gradient", "conv", "conv_gpu", "conv_mma", "conv_plane", "conv_wgmma",
+__all__ = ["convolution", "weight_gradient", "conv", "conv_deep", "conv_gpu", "conv_mma", "conv_plane", "conv_wgmma",
            "conv_winograd", "conv_winograd4_gpu", "conv_winograd_gpu", "conv_winograd_products"]

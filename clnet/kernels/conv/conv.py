@@ -94,8 +94,9 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
     common = {**p.forward(device), **p.tables(tile["JB"]), "NV": tile["NV"]}
     scratch = {"packed": p.groups * panels * tile["NV"] * v.lanes * p.c * common["T_ALL"] * v.itemsize}
     grid = p.result[0] * ceil(p.down / tile["JB"]), ceil(panels / tile["OB"]) * p.groups, p.n
-    packs, down = ({}, p.c) if p.transposed else ({"IN_ORDER": 1, "CHUNK": CHUNK}, ceil(p.c * common["T_ALL"] / CHUNK))
-    return [Stage("conv_pack", {**common, **packs, "VARIANT": "PACK"}, (down, panels, p.groups), (1, 1, 1),
+    in_order = {"IN_ORDER": 1, "CHUNK": CHUNK}, (ceil(p.c * common["T_ALL"] / CHUNK), panels, p.groups)
+    packs, pieces = ({}, (p.c, 1, p.groups)) if p.transposed else in_order
+    return [Stage("conv_pack", {**common, **packs, "VARIANT": "PACK"}, pieces, (1, 1, 1),
                   lanes=v.lanes, scratch=scratch, final=False, free=FREE),
             Stage("conv", {**common, "VARIANT": "CONV", **tile}, grid, (1, 1, 1), domain=p.domain, lanes=v.lanes,
                   scratch=scratch, free=FREE)]

@@ -266,6 +266,30 @@ def test_few_results_of_transformed_patches_are_right(engine: Any, chosen_for: C
         assert any(s.kernel == "winograd_pack" for c in choices for s in c.stages)
 
 
+@pytest.mark.parametrize(("xs", "ws", "more"), [
+    ((2, 20, 3, 3), (18, 20, 3, 3), {"padding": 1}), ((21, 16, 1, 2), (33, 16, 3, 3), {"padding": 1}),
+    ((1, 33, 7, 5), (70, 33, 3, 3), {"padding": (1, 2)}), ((3, 34, 6, 6), (34, 17, 2, 3), {"groups": 2, "padding": 2}),
+    ((5, 40, 7, 7), (40, 40, 3, 3), {"stride": 2, "padding": 1}), ((1, 40, 9, 20), (24, 40, 3, 1), {"stride": (1, 3)}),
+    ((4, 18, 5, 5), (37, 18, 3, 2), {"dilation": 2, "padding": 2}), ((2, 90, 11), (64, 90, 5), {"padding": 3})],
+                         ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weights_that_are_read_once_for_all_images(engine: Any, chosen_for: Callable[..., list[Choice]], xs: Any,
+                                                   ws: Any, more: Any, dtype: str) -> None:
+    """Images that blocks hold whole and in part, tiles of one and of several pixels, borders wider than the taps."""
+    if not engine.compiles or not engine.device.is_cpu:
+        pytest.skip("tiles of CPUs")
+    asked = [chosen_for(OPS[name]) for name in ("conv", "conv_data_gradient")]
+    engine.plans.clear()
+    with tuning.overriding(("conv", ""), {"deep": 1e9, "deep_channels": 1, "deep_packed": 1e9, "deep_block": 1}):
+        x, w = (tensor(draw(*s).astype(dtype)) for s in (xs, ws))
+        y = conv(x, w, None, **more)
+        both(engine, (y * y + 1), *gradients(y, [x, w], tensor(draw(*y.shape).astype(dtype))))
+    engine.plans.clear()
+    stepped = set(more) & {"stride"}
+    for choices in asked[:1] if stepped else asked:
+        assert any(s.kernel == "conv_deep" for c in choices for s in c.stages)
+
+
 def test_second_derivatives(engine: Any) -> None:
     x, w = tensor(draw(2, 4, 6, 7)), tensor(draw(16, 4, 3, 3))
     y = conv(x, w, stride=2, padding=1)

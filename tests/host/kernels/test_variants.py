@@ -45,7 +45,7 @@ def test_a_package_says_who_serves_when(package: object, families: tuple[str, ..
     ("profile", "given", "how", "name"),
     [
         ("avx512", ("float32 8x64x28x28", "float32 64x64x3x3"), {}, "winograd"),
-        ("avx512", ("float32 8x512x3x3", "float32 512x512x3x3"), {}, "blocks"),  # more weights than results
+        ("avx512", ("float32 8x512x3x3", "float32 512x512x3x3"), {}, "deep"),  # more weights than results
         ("avx512", ("float32 32x512x4x4", "float32 512x512x3x3"), {}, "winograd"),
         ("avx512", ("float32 8x64x28x28", "float32 64x1x3x3"), {"groups": 64}, "plane"),
         ("avx512", ("float32 8x64x28x28", "float32 64x64x3x3"), {"stride": (2, 2)}, "blocks"),

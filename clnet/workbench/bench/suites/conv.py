@@ -32,13 +32,15 @@ DEPTHWISE = tuple((16, c, c, side, kernel, 1, c) for c, side in ((64, 56), (128,
 STRIDED = ((16, 64, 64, 56, 5, 2, 64), (16, 256, 256, 14, 5, 2, 256), (16, 3, 64, 112, 7, 2, 1),
            (16, 64, 128, 56, 3, 2, 1), (16, 128, 256, 28, 3, 2, 1), (16, 256, 512, 14, 3, 2, 1),
            (16, 64, 128, 56, 1, 2, 1), (32, 16, 32, 32, 3, 2, 1))
+DEEP = ((8, 512, 512, 3, 3, 1, 1), (4, 512, 512, 2, 3, 1, 1), (1, 512, 512, 7, 3, 1, 1), (32, 256, 256, 3, 3, 1, 1),
+        (1, 256, 512, 14, 3, 2, 1))
 
 
 def works(gpu: bool = False) -> list[Work]:
     """All of them: on GPUs forward, and forward with both gradients; on CPUs forward, and both gradients alone."""
     if gpu:
         return [_work(shape, name, both) for name in HOW for shape in SHAPES for both in (False, True)]
-    return [_plain(shape, backward) for shape in (*DEPTHWISE, *STRIDED) for backward in (False, True)]
+    return [_plain(shape, backward) for shape in (*DEPTHWISE, *STRIDED, *DEEP) for backward in (False, True)]
 
 
 SUITE = Suite(works, kinds=True)
