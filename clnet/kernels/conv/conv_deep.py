@@ -38,7 +38,7 @@ def deep(p: Convolution, device: Device) -> Answer:
     if ceil(p.o / v.lanes) * p.groups < device.compute_units:
         return Refusal("a core would be without result channels")
     if (found := _tile(p, device, v, t)) is None:
-        return Refusal("the sums of all images do not fit the private memory of a work-item")
+        return Refusal("weights and the sums of all images do not fit the private memory of a work-item")
     tile, products = found
     if not_winograd(p, device) is None and products > WINOGRAD * _winograd_tiles(p) + t["deep_packed"]:
         return Refusal("Winograd's products are fewer")
@@ -65,7 +65,7 @@ def _tile(p: Convolution, device: Device, v: Vector, t: Numbers) -> tuple[Macros
                 cost = steps * (max(mb * tp * nv / 2, (mb * tp + nv) / 2, 4) + 1) + p.k * nv * t["deep_pack"]
                 channels = _channels(p, v, t, nv)
                 sums = ceil(p.n / mb) * mb * p.result[1] * up(across, tp)
-                if (channels * p.k + sums + across) * nv * v.lanes * v.itemsize <= t["most"]:
+                if (channels * p.k + sums) * nv * v.lanes * v.itemsize <= t["most"]:
                     found.append((cost * panels * share(panels, 1, p.groups, device.compute_units, 1),
                                   dict(NV=nv, MB=mb, TP=tp, CB=channels), steps * mb * tp))
     return min(found, key=lambda f: f[0])[1:] if found else None
