@@ -5,7 +5,7 @@ Sizes in elements unless said otherwise; costs in cycles of one core.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from ...core.size import varies
@@ -14,7 +14,7 @@ from ..grid import up
 from ..stage import Stage
 from ..tuning import Numbers, numbers
 from ..variant import Answer, Offer, Refusal, variant
-from .conv_winograd import not_winograd
+from .conv_winograd import not_winograd, tiles_of
 from .problem import Convolution, Macros, Vector, on_cpu
 
 if TYPE_CHECKING:
@@ -40,13 +40,9 @@ def deep(p: Convolution, device: Device) -> Answer:
     if (found := _tile(p, device, v, t)) is None:
         return Refusal("weights and the sums of all images do not fit the private memory of a work-item")
     tile, products = found
-    if not_winograd(p, device) is None and products > WINOGRAD * _winograd_tiles(p) + t["deep_packed"]:
+    if not_winograd(p, device) is None and products > WINOGRAD * prod(tiles_of(p)) + t["deep_packed"]:
         return Refusal("Winograd's products are fewer")
     return Offer(lambda: _stages(p, device, v, tile))
-
-
-def _winograd_tiles(p: Convolution) -> int:
-    return p.n * ceil(p.result[1] / 2) * ceil(p.result[2] / 2)
 
 
 def _tile(p: Convolution, device: Device, v: Vector, t: Numbers) -> tuple[Macros, int] | None:

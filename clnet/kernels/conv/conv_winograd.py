@@ -83,7 +83,7 @@ def _few(p: Convolution, device: Device) -> bool:
     """Whether the direct sum is sooner done: a tile takes as long as two results of it, and has four, or fewer at the
     border; 16 transformed weights in place of nine packed ones take as long as some results.
     """
-    (rows, across), t = _rows(p), numbers(device, "winograd", p.shape_class)
+    (rows, across), t = tiles_of(p), numbers(device, "winograd", p.shape_class)
     return p.n * p.result[1] * p.result[2] - 2 * rows * across < t["packed"]
 
 
@@ -117,7 +117,7 @@ def _cycles(mr: int, nv: int, v: Vector) -> float:
     return max(mr * nv / 2, loads, 4) + 1
 
 
-def _rows(p: Convolution) -> tuple[int, int]:
+def tiles_of(p: Convolution) -> tuple[int, int]:
     """(rows of tiles in all images, tiles of a row)."""
     return p.n * ceil(p.result[1] / 2), ceil(p.result[2] / 2)
 
@@ -125,7 +125,7 @@ def _rows(p: Convolution) -> tuple[int, int]:
 def _tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     """MR, NV, RT, OB of CONV, or None where a block does not fit."""
     t, units = numbers(device, "winograd", p.shape_class), device.compute_units
-    (rows, across), lanes = _rows(p), v.lanes
+    (rows, across), lanes = tiles_of(p), v.lanes
     vectors, wide = ceil(p.o / lanes), up(p.c, lanes)
     found = []
     for mr, nv in _register_tiles(v, t["tile"]):
@@ -150,7 +150,7 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
     """MR, NV, RT, CB, OB, PARTS of WEIGHTS, or None where a block does not fit: those of the fewest cycles, or on many
     cores those with which the last core is done clearly sooner.
     """
-    t, (rows, across), lanes = numbers(device, "winograd", p.shape_class), _rows(p), v.lanes
+    t, (rows, across), lanes = numbers(device, "winograd", p.shape_class), tiles_of(p), v.lanes
     vectors = ceil(p.o / lanes)
     rt, cores = max(1, min(rows, t["tiles"] // across)), device.compute_units
     found = list[tuple[float, int, int, int, int]]()
@@ -175,7 +175,7 @@ def _weight_tile(p: Convolution, device: Device, v: Vector) -> Macros | None:
 def _parted(p: Convolution, device: Device, t: Numbers, v: Vector, rt: int, cost: float, mr: int, nv: int, cb: int,
             ob: int) -> tuple[float, Macros]:
     """(cost of the core that is done last, the tile with RT and PARTS)"""
-    rows, _ = _rows(p)
+    rows, _ = tiles_of(p)
     across = ceil(p.c / cb), ceil(ceil(p.o / (nv * v.lanes)) / ob) * p.groups
     rt = min(rt, ceil(rows * prod(across) / device.compute_units))  # no core without a block
     parted, ends = parts(p, device, ceil(rows / rt), across, t["per_core"])
