@@ -7,7 +7,7 @@ does not need.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .variant import VARIANTS, Choice, Refusal, choose
@@ -23,31 +23,41 @@ class Chooser(NamedTuple):
 
     problem   "module.function" of clnet.kernels: (*first, operands, **attrs) -> the value that the variants of `family`
               are asked about, or a Refusal that holds for all of them
+    refused   "module.function": (problem, device) -> why none of them serves there, or None; "": nobody is asked
     """
 
     family: str
     problem: str
     first: tuple[Any, ...] = ()
+    refused: str = ""
 
     def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
         """Who serves these operands (shapes, strides, dtypes) on the device, and why not the others."""
         problem = self.asked(operands, **attrs)
-        if isinstance(problem, Refusal):
-            return Choice(self.family, None, None, tuple((v, problem.why) for v in VARIANTS[self.family]))
+        refused = problem
+        if not isinstance(problem, Refusal):
+            refused = _function(self.refused)(problem, device) if self.refused else None
+        if isinstance(refused, Refusal):
+            return Choice(self.family, None, None, tuple((v, refused.why) for v in VARIANTS[self.family]))
         return choose(self.family, problem, device)
 
     def asked(self, operands: Sequence[Operand], **attrs: Any) -> Any:
         """What its variants are asked about, or a Refusal."""
-        module, _, name = self.problem.rpartition(".")
-        make = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-        return make(*self.first, operands, **attrs)
+        return _function(self.problem)(*self.first, operands, **attrs)
 
     def __call__(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> list[Stage] | None:
         return self.choice(device, operands, **attrs).stages
 
 
+def _function(path: str) -> Callable[..., Any]:
+    """The function of clnet.kernels at "module.function"."""
+    module, _, name = path.rpartition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    return found
+
+
 MATMUL = Chooser("matmul", "matmul.problem.product")
-CONVOLUTION = Chooser("conv", "conv.problem.convolution")
+CONVOLUTION = Chooser("conv", "conv.problem.convolution", refused="conv.problem.by_product")
 CONVOLUTION_WEIGHTS = Chooser("conv_weight_gradient", "conv.problem.weight_gradient")
 ATTENTION = Chooser("attention", "attention.problem.forward")
 ATTENTION_GRADIENT = Chooser("attention", "attention.problem.gradient")

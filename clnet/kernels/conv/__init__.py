@@ -2,7 +2,7 @@
 
 A problem (problem.py) is asked from top to bottom; the first that takes it serves, and where one number stands before
 several, the one with the shortest estimate does. Refused by all: the formulas of clnet.ops.conv serve, by products of
-matrices and sums over windows; so do 1x1 kernels without steps.
+matrices and sums over windows; so they do for 1x1 kernels without steps (but see problem.by_product).
 
     conv, conv_data_gradient
     0  mma                 conv_mma.cl                 3 to 64 channels in 16 bits, tensor cores from 8.0 on

@@ -13,8 +13,9 @@ from math import ceil, log2, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.size import typical, varies
-from ..grid import vector_lanes
+from ..grid import up, vector_lanes
 from ..operand import Operand
+from ..tuning import numbers
 from ..variant import CPUS_ONLY, GPUS_ONLY, Refusal
 
 if TYPE_CHECKING:
@@ -212,8 +213,6 @@ def convolution(operands: Sequence[Operand], *, stride: Sequence[int], low: Sequ
     kernel, positions = w.shape[2:], x.shape[2:]
     if why := _refused(x, w):
         return why
-    if size is None and prod(kernel) == 1 and set(stride) == {1} and not any((*low, *high)):
-        return Refusal("1x1 without steps or border: it is a product of matrices")
     o, c = w.shape[0] // groups, w.shape[1]
     if size is not None:
         return Convolution(x.shape[0], groups, o, c, three(positions), three(size), three(kernel), three(stride),
@@ -222,6 +221,20 @@ def convolution(operands: Sequence[Operand], *, stride: Sequence[int], low: Sequ
                    for s, a, b, d, k, t in zip(positions, low, high, dilation, kernel, stride, strict=True))
     return Convolution(x.shape[0], groups, c, o, three(positions), result, three(kernel), three(stride),
                        three(low, 0), three(dilation), False, x.dtype, precision)
+
+
+def by_product(p: Convolution, device: Device) -> Refusal | None:
+    """1x1 without steps or border is a product of each image with the weights, whose vectors are of pixels: not where
+    many lanes of the last would be empty and several images have use of weights that are packed once.
+    """
+    if p.transposed or p.k > 1 or p.data != p.result or p.stride != three(()) or p.low != three((), 0):
+        return None
+    pixels, lanes = prod(p.result), vector_lanes(device, p.dtype)
+    if device.is_cpu and p.dtype in WIDE and not varies(p.n, pixels) and p.n > 1:
+        t = numbers(device, "conv cpu", p.shape_class)
+        if min(p.o, p.c) >= t["deep_channels"] and pixels <= t["filled"] * up(pixels, lanes):
+            return None
+    return Refusal("1x1 without steps or border: it is a product of matrices")
 
 
 def weight_gradient(operands: Sequence[Operand], *, size: Sequence[int], stride: Sequence[int], low: Sequence[int],
