@@ -13,6 +13,7 @@ from math import ceil, log2, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.size import typical, varies
+from ..dealing import PAIRED
 from ..grid import up, vector_lanes
 from ..operand import Operand
 from ..tuning import numbers
@@ -225,14 +226,16 @@ def convolution(operands: Sequence[Operand], *, stride: Sequence[int], low: Sequ
 
 def by_product(p: Convolution, device: Device) -> Refusal | None:
     """1x1 without steps or border is a product of each image with the weights, whose vectors are of pixels: not where
-    many lanes of the last would be empty and several images have use of weights that are packed once.
+    many lanes of the last would be empty and several images have use of weights that are packed once, nor where a core
+    has little to do.
     """
     if p.transposed or p.k > 1 or p.data != p.result or p.stride != three(()) or p.low != three((), 0):
         return None
-    pixels, lanes = prod(p.result), vector_lanes(device, p.dtype)
+    pixels, lanes, cores = prod(p.result), vector_lanes(device, p.dtype), device.compute_units
     if device.is_cpu and p.dtype in WIDE and not varies(p.n, pixels) and p.n > 1:
         t = numbers(device, "conv cpu", p.shape_class)
-        if min(p.o, p.c) >= t["deep_channels"] and pixels <= t["filled"] * up(pixels, lanes):
+        much = min(p.o, p.c) >= t["deep_channels"] and p.n * p.groups * p.o * p.c * pixels >= cores * t["each"]
+        if much and pixels <= t["filled"][cores > PAIRED] * up(pixels, lanes):
             return None
     return Refusal("1x1 without steps or border: it is a product of matrices")
 

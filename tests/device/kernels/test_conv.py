@@ -58,7 +58,7 @@ CONVOLUTIONS = [
     ((12, 16, 3, 9), (33, 16, 3, 3), 1, 1, 1, 1),  # from 16 channels on: tiles of 2 x 2, rows of them across images
     ((1, 47, 9, 29), (32, 47, 3, 3), 1, 0, 1, 1),
     ((2, 64, 14, 14), (128, 32, 3, 3), 1, (1, 2), 1, 2),
-    ((3, 70, 3, 3), (67, 70, 1, 1), 1, 0, 1, 1),        # few pixels of several images: no product of matrices
+    ((9, 401, 3, 3), (203, 401, 1, 1), 1, 0, 1, 1),        # few pixels of several images: no product of matrices
     ((2, 40, 7, 9), (35, 40, 3, 3), 2, 1, 1, 1),        # weights of more values a channel than are packed at once
     ((1, 66, 5, 7), (38, 33, 3, 3), 2, 1, 1, 2),
     ((1, 2, 40000), (20, 2, 7), 1, 3, 1, 1),            # rows that no block holds

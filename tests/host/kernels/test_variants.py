@@ -70,9 +70,10 @@ def test_refusals_are_in_words() -> None:
     assert "cycles, winograd" in str(chosen("amd", "float32 8x64x28x28", "float32 64x64x3x3"))
     nobody = chosen("avx2", "float32 8x64x28x28", "float32 64x64x1x1", low=(0, 0), high=(0, 0))
     assert nobody.stages is None and "1x1 without steps or border" in str(nobody)
-    few = ("float32 8x96x3x3", "float32 96x96x1x1")  # nine pixels: a product leaves lanes empty
+    few = "float32 8x512x3x3", "float32 512x512x1x1"  # nine pixels: a product leaves lanes empty
     assert chosen("avx512", *few, low=(0, 0), high=(0, 0)).taken is not None
-    assert chosen("avx512", "float32 1x96x3x3", few[1], low=(0, 0), high=(0, 0)).taken is None  # one image's weights
-    assert chosen("h200", *few, low=(0, 0), high=(0, 0)).taken is None
+    for profile, data in (("avx512", "float32 1x512x3x3"), ("avx512", "float32 2x64x3x3"), ("h200", few[0])):
+        weight = f"float32 512x{data.split('x')[1]}x1x1"
+        assert chosen(profile, data, weight, low=(0, 0), high=(0, 0)).taken is None
     taps = conv.weight_gradient(operands("float32 1x4x9x9", "float32 1x4x20x20"), size=(12, 12), **HOW)
     assert taps == Refusal("more than 128 taps")
