@@ -34,12 +34,14 @@ class Chooser(NamedTuple):
     def choice(self, device: Device, operands: Sequence[Operand], **attrs: Any) -> Choice:
         """Who serves these operands (shapes, strides, dtypes) on the device, and why not the others."""
         problem = self.asked(operands, **attrs)
-        refused = problem
-        if not isinstance(problem, Refusal):
-            refused = _function(self.refused)(problem, device) if self.refused else None
-        if isinstance(refused, Refusal):
+        refused = problem if isinstance(problem, Refusal) else self._all_refuse(problem, device)
+        if refused is not None:
             return Choice(self.family, None, None, tuple((v, refused.why) for v in VARIANTS[self.family]))
         return choose(self.family, problem, device)
+
+    def _all_refuse(self, problem: Any, device: Device) -> Refusal | None:
+        found: Refusal | None = _function(self.refused)(problem, device) if self.refused else None
+        return found
 
     def asked(self, operands: Sequence[Operand], **attrs: Any) -> Any:
         """What its variants are asked about, or a Refusal."""

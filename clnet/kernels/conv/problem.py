@@ -38,6 +38,7 @@ class Convolution:
 
     n, groups     images; groups of channels        c, o      channels a group of data and of result
     data, result  positions along each axis         size      of the kernel
+    pointwise     whether it is 1x1 without steps or border, forward
     """
 
     n: int
@@ -53,6 +54,7 @@ class Convolution:
     transposed: bool
     dtype: str
     precision: str
+    pointwise: bool = False
 
     # --- what is read where
     @cached_property
@@ -221,15 +223,15 @@ def convolution(operands: Sequence[Operand], *, stride: Sequence[int], low: Sequ
     result = three((s + a + b - d * (k - 1) - 1) // t + 1
                    for s, a, b, d, k, t in zip(positions, low, high, dilation, kernel, stride, strict=True))
     return Convolution(x.shape[0], groups, c, o, three(positions), result, three(kernel), three(stride),
-                       three(low, 0), three(dilation), False, x.dtype, precision)
+                       three(low, 0), three(dilation), False, x.dtype, precision,
+                       prod(kernel) == 1 and set(stride) == {1} and not any((*low, *high)))
 
 
 def by_product(p: Convolution, device: Device) -> Refusal | None:
-    """1x1 without steps or border is a product of each image with the weights, whose vectors are of pixels: not where
-    many lanes of the last would be empty and several images have use of weights that are packed once, nor where a core
-    has little to do.
+    """A pointwise convolution is a product of each image with the weights, whose vectors are of pixels: not where many
+    lanes of the last would be empty, several images have use of weights that are packed once, and cores enough to do.
     """
-    if p.transposed or p.k > 1 or p.data != p.result or p.stride != three(()) or p.low != three((), 0):
+    if not p.pointwise:
         return None
     pixels, lanes, cores = prod(p.result), vector_lanes(device, p.dtype), device.compute_units
     if device.is_cpu and p.dtype in WIDE and not varies(p.n, pixels) and p.n > 1:

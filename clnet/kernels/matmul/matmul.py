@@ -320,7 +320,7 @@ def _work(t: Costs, rows: int, row_i: int, row_k: int, cols: int, k: int, mr: in
     columns where the L1 does not hold the panel, of rows where it does not hold a line until the next tile; loop 1,
     `stream` for L2, `broadcast` for rows, a quarter more where they do not lie along k, `missed` times all of it where
     they are more than a set of the L1 holds. Lines of a block that the L1 has lost when the next panel comes are waited
-    for (Zen 4: NN 64 and 128x2048x2048 took 1.2 to 1.5 times as long as with columns packed).
+    for (Zen 4: NN 64x2048x2048 and 128x2048x2048 took 1.2 to 1.3 times as long as with columns packed).
     """
     def edge(whole: int, part: int) -> list[Pair]:  # how often the full tile, and the one that is left
         return [(part, whole // part), (whole % part, whole % part > 0)]
