@@ -96,9 +96,13 @@ def a_layer_of_a_cell_is_a_row_that_is_measured(book: Any) -> None:
 
 
 def a_number_of_a_kernel_that_is_wrong_is_named(book: Any) -> None:
+    from playwright.sync_api import expect
+
     cell = book.cell(KERNELS)
     cell.get_by_label("number", exact=True).select_option("tile")
     assert "(MR, NV)" in cell.locator(".clnet-page").inner_text()
+    # The kernel answers with the present value, which would go over what is typed before.
+    expect(cell.locator(".clnet-value input")).to_have_value("()", timeout=90000)
     cell.locator(".clnet-value input").fill("(1, 2, 3)")
     cell.locator(".clnet-value input").press("Tab")
     cell.get_by_role("button", name="time it").click()
