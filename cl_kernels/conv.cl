@@ -286,18 +286,7 @@ INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows
             }
 }
 
-// to[l * pitch + i] = from[i * NR + l] for `count` i and l < valid: blocks of VW x VW are transposed.
-INLINE void spread(__global T* restrict to, const size_t pitch, const T* restrict from, const size_t count, const size_t valid) {
-    size_t i = 0;
-    for (; valid == VW && i + VW <= count; i += VW) {
-        VT t[VW];
-        UNROLL for (int l = 0; l < VW; l++) t[l] = VLOAD_P(from + (i + l) * NR);
-        transpose(t);
-        UNROLL for (int l = 0; l < VW; l++) VSTORE(t[l], to + l * pitch + i);
-    }
-    for (; i < count; i++)
-        ROLLED for (size_t l = 0; l < valid; l++) to[l * pitch + i] = from[i * NR + l];
-}
+#include "include/spread.h"
 
 __kernel SERIAL void conv_weights(PARAMS) {
     BEGIN
@@ -324,7 +313,7 @@ __kernel SERIAL void conv_weights(PARAMS) {
     __global T* to = (__global T*)partial + ((part * GROUPS + group) * O * C + c0) * T_ALL;
     for (size_t v = 0; v < panels * NV && panel0 * NR + v * VW < O; v++) {
         const size_t o = panel0 * NR + v * VW;
-        spread(to + o * C * T_ALL, C * T_ALL, sums + v / NV * (CB) * T_ALL * NR + v % NV * VW, channels * T_ALL, min((size_t)VW, O - o));
+        spread(to + o * C * T_ALL, C * T_ALL, sums + v / NV * (CB) * T_ALL * NR + v % NV * VW, NR, channels * T_ALL, min((size_t)VW, O - o));
     }
 }
 

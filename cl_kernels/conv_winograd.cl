@@ -288,7 +288,8 @@ __kernel SERIAL void winograd(PARAMS) {
 #define STEP_X (TILES * CHANNELS_UP + VW)
 #define STEP_G (TILES * OUTS + VW)
 #define STEP_S (CHANNELS_UP * OUTS + VW)
-#define VALUES UP(CB * 9, VW)
+
+#include "include/spread.h"
 
 // sums[MR][...] at c and o += products of MR channels and NR outputs over `tiles` tiles.
 INLINE void micro(T* restrict sums, const T* restrict x, const T* restrict g, const size_t tiles) {
@@ -369,17 +370,11 @@ __kernel SERIAL void winograd_weights(PARAMS) {
                 ROLLED for (size_t c = 0; c < CB; c += MR)
                     micro(sums + k * STEP_S + c * OUTS + o, xs + k * STEP_X + c, gs + k * STEP_G + o, (stop - r) * TX);
     }
-    T values[VALUES * VW] __attribute__((aligned(64)));
-    T lines[VW * VALUES] __attribute__((aligned(64)));
+    T values[(CB) * 9 * VW] __attribute__((aligned(64)));
     __global T* to = (__global T*)partial + ((part * GROUPS + group) * O + o0) * C * 9 + c0 * 9;
     for (size_t o = 0; o < outs; o += VW) {
         for (size_t c = 0; c < channels; c++) transform_sums(values + c * 9 * VW, sums + c * OUTS + o);
-        transpose_rows(lines, VALUES, values, VW, channels * 9);
-        for (size_t l = 0; l < VW && o + l < outs; l++) {
-            size_t i = 0;
-            for (; i + VW <= channels * 9; i += VW) VSTORE(VLOAD_P(lines + l * VALUES + i), to + (o + l) * C * 9 + i);
-            for (; i < channels * 9; i++) to[(o + l) * C * 9 + i] = lines[l * VALUES + i];
-        }
+        spread(to + o * C * 9, C * 9, values, VW, channels * 9, min((size_t)VW, outs - o));
     }
 }
 

@@ -66,10 +66,11 @@ def _plain(shape: tuple[int, ...], backward: bool) -> Work:
         result = conv(a, b, **how)
         return lambda: peer.torch.autograd.grad(result, (a, b), g, retain_graph=True)
 
+    meeting = sum(0 <= at * stride + tap - kernel // 2 < side for at in range(out) for tap in range(kernel))
     title = (f"conv {i}→{o} {kernel}×{kernel} {side}² b{n}{' depthwise' * (groups > 1)}"
              f"{' stride 2' * (stride == 2)} {'backward' if backward else 'forward'}")
     return Work("conv", title, function(both if backward else forward, x, w, y), torch, side <= 14, numpy=False,
-                flops=(4.0 if backward else 2.0) * n * o * out**2 * w[1] * kernel**2,
+                flops=(4.0 if backward else 2.0) * n * o * w[1] * meeting**2,  # of taps that meet data
                 nbytes=size(x, w, y) + backward * size(x, w))
 
 
