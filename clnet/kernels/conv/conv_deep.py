@@ -33,7 +33,7 @@ def deep(p: Convolution, device: Device) -> Answer:
     if p.out != (1, 1, 1) or not p.flat or varies(p.n) or v.lanes == 1:
         return Refusal("two dimensions alone, images whose number is known, and no data gradient with steps")
     t = numbers(device, "conv cpu", p.shape_class)
-    if p.n * p.result[1] * p.result[2] > t["deep"] or min(p.c, p.o) < t["deep_channels"]:
+    if p.n * p.result[1] * p.result[2] > t["deep"][p.k > 1] or min(p.c, p.o) < t["deep_channels"]:
         return Refusal("not so few results, or few channels: packing the weights for all is made up for")
     if ceil(p.o / v.lanes) * p.groups < device.compute_units:
         return Refusal("a core would be without result channels")
