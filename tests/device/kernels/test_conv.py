@@ -281,7 +281,7 @@ def test_weights_that_are_read_once_for_all_images(engine: Any, chosen_for: Call
         pytest.skip("tiles of CPUs")
     asked = [chosen_for(OPS[name]) for name in ("conv", "conv_data_gradient")]
     engine.plans.clear()
-    with tuning.overriding(("conv", ""), {"deep": 1e9, "deep_channels": 1, "deep_packed": 1e9, "deep_block": 1}):
+    with tuning.overriding(("conv", ""), {"deep": (1e9, 1e9), "deep_channels": 1, "deep_packed": 1e9, "deep_block": 1}):
         x, w = (tensor(draw(*s).astype(dtype)) for s in (xs, ws))
         y = conv(x, w, None, **more)
         both(engine, (y * y + 1), *gradients(y, [x, w], tensor(draw(*y.shape).astype(dtype))))
