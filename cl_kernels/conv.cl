@@ -33,7 +33,7 @@
 //   (N, GROUPS * O, RZ, RY, RX), taps are broadcast, the sum runs over pixels:
 //       for each block of rows of the part: copy data as above; for each panel: transpose grad to [pixel][NR]
 //           for each CM channels: CM * T_ALL (or a share of the taps) x NV sums in registers over all pixels of the block
-//   Stores partial[part][group][o][c][k].
+//   Stores partial[part][group][o][c][k], or the result where there is one part.
 //
 // SUM, second stage of WEIGHTS: y = sum of the parts in order. Grid (chunks of CHUNK), local size 1.
 //
@@ -286,7 +286,7 @@ INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows
             }
 }
 
-#include "include/spread.h"
+#include "include/part.h"
 
 __kernel SERIAL void conv_weights(PARAMS) {
     BEGIN
@@ -310,10 +310,9 @@ __kernel SERIAL void conv_weights(PARAMS) {
                     micro(xs + c * PLANE, gs, rows, t, min(TB, T_ALL - t), sums + (panel * (CB) + c) * T_ALL * NR);
         }
     }
-    __global T* to = (__global T*)partial + ((part * GROUPS + group) * O * C + c0) * T_ALL;
     for (size_t v = 0; v < panels * NV && panel0 * NR + v * VW < O; v++) {
-        const size_t o = panel0 * NR + v * VW;
-        spread(to + o * C * T_ALL, C * T_ALL, sums + v / NV * (CB) * T_ALL * NR + v % NV * VW, NR, channels * T_ALL, min((size_t)VW, O - o));
+        const size_t o = panel0 * NR + v * VW, to = ((group * O + o) * C + c0) * T_ALL, valid = min((size_t)VW, O - o);
+        SPREAD(to, C * T_ALL, sums + v / NV * (CB) * T_ALL * NR + v % NV * VW, NR, channels * T_ALL, valid)
     }
 }
 

@@ -12,7 +12,7 @@
 //           Rows that half a register holds: two images share a register tile, one in each half of its WIDE lanes.
 //           Where OUT is not 1, taps differ by phase: a load a product, and the pixels of a phase are put between the others' one by one.
 // WEIGHTS   Grid (PARTS, GROUPS). For each block of rows of the part: copy data and grad; TB taps x a vector of sums in registers over
-//           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds. Pixels past the end of a row meet grad 0.
+//           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds, or the result where there is one part. Pixels past the end of a row meet grad 0.
 
 #define ROWS_OUT 1
 #define WEIGHTS 2
@@ -212,6 +212,8 @@ INLINE void micro(const T* restrict x, const T* restrict grad, const size_t rows
         if (t < count) VSTORE_P(sum[t], sums + (tap0 + t) * VW);
 }
 
+#include "include/part.h"
+
 __kernel SERIAL void conv_plane_weights(PARAMS) {
     BEGIN
     const size_t part = get_global_id(0), group = get_global_id(1), points = (size_t)RZ * RY * RX;
@@ -233,11 +235,10 @@ __kernel SERIAL void conv_plane_weights(PARAMS) {
                 UNROLL for (int t = 0; t < T_ALL; t += TB) micro(xs + c * PLANE, gs, rows, t, min(TB, T_ALL - t), sums + (o * C + c) * T_ALL * VW);
         }
     }
-    __global T* to = (__global T*)partial + (part * GROUPS + group) * O * C * T_ALL;
     for (size_t i = 0; i < O * C * T_ALL; i++) {
         T sum = 0;
         for (size_t l = 0; l < VW; l++) sum += sums[i * VW + l];
-        to[i] = sum;
+        PUT(group * O * C * T_ALL + i, sum);
     }
 }
 

@@ -23,7 +23,7 @@
 // WEIGHTS  Grid (PARTS, blocks of CB channels, blocks of OB panels * GROUPS):
 //              for each RT rows of the part: transform data [16][TILES][CB] and gradients [16][TILES][OB * NR]
 //                  add 16 products to the private sums [16][CB][OB * NR], MR channels x NV vectors in registers
-//              transform, transpose, and store partial[part][group][o][c][k], which SUM of conv.cl adds
+//              transform, transpose, and store partial[part][group][o][c][k], which SUM of conv.cl adds, or the result where there is one part
 //          An infinity may become NaN, as inf - inf does.
 
 #define PACK 1
@@ -289,7 +289,7 @@ __kernel SERIAL void winograd(PARAMS) {
 #define STEP_G (TILES * OUTS + VW)
 #define STEP_S (CHANNELS_UP * OUTS + VW)
 
-#include "include/spread.h"
+#include "include/part.h"
 
 // sums[MR][...] at c and o += products of MR channels and NR outputs over `tiles` tiles.
 INLINE void micro(T* restrict sums, const T* restrict x, const T* restrict g, const size_t tiles) {
@@ -371,10 +371,10 @@ __kernel SERIAL void winograd_weights(PARAMS) {
                     micro(sums + k * STEP_S + c * OUTS + o, xs + k * STEP_X + c, gs + k * STEP_G + o, (stop - r) * TX);
     }
     T values[(CB) * 9 * VW] __attribute__((aligned(64)));
-    __global T* to = (__global T*)partial + ((part * GROUPS + group) * O + o0) * C * 9 + c0 * 9;
     for (size_t o = 0; o < outs; o += VW) {
         for (size_t c = 0; c < channels; c++) transform_sums(values + c * 9 * VW, sums + c * OUTS + o);
-        spread(to + o * C * 9, C * 9, values, VW, channels * 9, min((size_t)VW, outs - o));
+        const size_t to = ((group * O + o0 + o) * C + c0) * 9, valid = min((size_t)VW, outs - o);
+        SPREAD(to, C * 9, values, VW, channels * 9, valid)
     }
 }
 

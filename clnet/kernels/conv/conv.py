@@ -104,14 +104,16 @@ def _stages(p: Convolution, device: Device, v: Vector, tile: Macros) -> list[Sta
 
 def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str, across: Sequence[int],
            file: str = "") -> list[Stage]:
-    """A weight gradient in PARTS, by a kernel whose grid is these by `across`, and their sum."""
+    """A weight gradient in PARTS, by a kernel whose grid is these by `across`, and their sum, where they are several.
+    """
     common = {**p.gradient(device), "SIZE": p.weights, **tile, **p.tables(tile.get("JB", 1))}
-    scratch = {"partial": tile["PARTS"] * p.weights * v.itemsize}
-    grid = tile["PARTS"], *across
-    return [Stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), lanes=v.lanes, scratch=scratch,
-                  final=False, file=file, free=FREE),
-            Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=(p.weights,),
-                  lanes=v.lanes, scratch=scratch, free=FREE)]
+    grid, several = (tile["PARTS"], *across), tile["PARTS"] > 1
+    scratch, domain = {"partial": tile["PARTS"] * p.weights * v.itemsize} if several else {}, (p.weights,)
+    made = Stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), domain=() if several else domain,
+                 lanes=v.lanes, scratch=scratch, final=not several, file=file, free=FREE)
+    added = Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=domain,
+                  lanes=v.lanes, scratch=scratch, free=FREE)
+    return [made, added] if several else [made]
 
 
 def parts(p: Convolution, device: Device, units: int, across: tuple[int, int], per_core: int) -> tuple[int, float]:

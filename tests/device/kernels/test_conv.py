@@ -291,6 +291,18 @@ def test_weights_that_are_read_once_for_all_images(engine: Any, chosen_for: Call
         assert any(s.kernel == "conv_deep" for c in choices for s in c.stages)
 
 
+@pytest.mark.parametrize(("xs", "ws"), [
+    ((2, 40, 3, 3), (37, 40, 1, 1)), ((1, 70, 5, 6), (50, 70, 3, 3)), ((2, 3, 9, 9), (3, 3, 5, 5)),
+    ((2, 18, 6, 6), (21, 18, 3, 3)), ((1, 6, 12), (9, 6, 3)),
+], ids=str)
+def test_what_follows_a_weight_gradient_is_computed_with_it(engine: Any, xs: Any, ws: Any) -> None:
+    """By the kernel itself where its sums are one part, else by what adds the parts."""
+    x, w, m = (tensor(draw(*shape)) for shape in (xs, ws, ws))
+    y = conv(x, w, padding=ws[2] // 2)
+    g, = gradients(y, [w], tensor(draw(*y.shape)))
+    both(engine, w - (0.5 * g + m) * 0.1, m * g)
+
+
 def test_second_derivatives(engine: Any) -> None:
     x, w = tensor(draw(2, 4, 6, 7)), tensor(draw(16, 4, 3, 3))
     y = conv(x, w, stride=2, padding=1)

@@ -102,7 +102,7 @@ def test_sums_of_a_weight_gradient_take_no_more_memory_than_its_data(profile: st
     stage = found.stages[0]
     parts, items, cores = stage.defines["PARTS"], prod(stage.grid[1:]), played.device(profile).compute_units
     data, sums = n * c * side * side, parts * o * c * 9
-    assert stage.scratch["partial"] == 4 * sums
+    assert (stage.scratch, len(found.stages)) == (({"partial": 4 * sums}, 2) if parts > 1 else ({}, 1))
     assert sums <= data or (parts - 1) * items < cores
     assert parts * items >= min(cores, n * items)
 
