@@ -194,7 +194,7 @@ def test_rows_that_no_block_holds_are_columns(engine: Any, chosen_for: Callable[
     asked = [chosen_for(OPS[name], vector_width=lanes) for name in ("conv", "conv_data_gradient",
                                                                     "conv_weight_gradient")]
     engine.plans.clear()
-    x, w = tensor(draw(1, 18, 33333)), tensor(draw(19, 18, 5))
+    x, w = tensor(draw(1, 18, 33333 * stride)), tensor(draw(19, 18, 5))
     y = conv(x, w, None, stride=stride, padding=2)
     both(engine, y, *gradients(y, [x, w], tensor(draw(*y.shape))))
     engine.plans.clear()
