@@ -12,7 +12,8 @@
 //           Rows that half a register holds: two images share a register tile, one in each half of its WIDE lanes.
 //           Where OUT is not 1, taps differ by phase: a load a product, and the pixels of a phase are put between the others' one by one.
 // WEIGHTS   Grid (PARTS, GROUPS). For each block of rows of the part: copy data and grad; TB taps x a vector of sums in registers over
-//           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds, or the result where there is one part. Pixels past the end of a row meet grad 0.
+//           its pixels. Stores partial[part][group][o][c][k], which SUM of conv.cl adds,
+//           or the result where there is one part. Pixels past the end of a row meet grad 0.
 
 #define ROWS_OUT 1
 #define WEIGHTS 2

@@ -1,7 +1,8 @@
 // part.h: where a kernel's sums go, for one that is cut into PARTS of SIZE elements each, number `part` of which a work-item has a share of (on CPUs):
 //   PUT(i, v), PUT_V(i, v)    element i, or VW from i on, of a part of `partial`, which sum_parts.h adds; where there is one part, through the epilogue
 //   SPREAD(to, pitch, from, stride, count, valid)    vectors of private memory, `stride` apart, become lines:
-//     element to + l * pitch + i is from[i * stride + l] for i < count and lanes l < valid; blocks of VW x VW are transposed
+//     element to + l * pitch + i is from[i * stride + l] for i < count and lanes l < valid; blocks of VW x VW are transposed.
+//     A macro, since an epilogue takes the kernel's own arguments; what it is given must not be called i, l or lines
 
 #if PARTS == 1
 #define PUT(i, v) EPILOGUE((i), (v))

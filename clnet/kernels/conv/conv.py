@@ -107,13 +107,15 @@ def summed(p: Convolution, device: Device, v: Vector, tile: Macros, kernel: str,
     """A weight gradient in PARTS, by a kernel whose grid is these by `across`, and their sum, where they are several.
     """
     common = {**p.gradient(device), "SIZE": p.weights, **tile, **p.tables(tile.get("JB", 1))}
-    grid, several = (tile["PARTS"], *across), tile["PARTS"] > 1
-    scratch, domain = {"partial": tile["PARTS"] * p.weights * v.itemsize} if several else {}, (p.weights,)
-    made = Stage(kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), domain=() if several else domain,
-                 lanes=v.lanes, scratch=scratch, final=not several, file=file, free=FREE)
-    added = Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=domain,
-                  lanes=v.lanes, scratch=scratch, free=FREE)
-    return [made, added] if several else [made]
+    grid = tile["PARTS"], *across
+    weights = partial(Stage, kernel, {**common, "VARIANT": "WEIGHTS"}, grid, (1,) * len(grid), lanes=v.lanes, file=file,
+                      free=FREE)
+    if tile["PARTS"] == 1:
+        return [weights(domain=(p.weights,))]
+    scratch = {"partial": tile["PARTS"] * p.weights * v.itemsize}
+    return [weights(scratch=scratch, final=False),
+            Stage("conv_sum", {**common, "VARIANT": "SUM"}, (ceil(p.weights / 4096),), (1,), domain=(p.weights,),
+                  lanes=v.lanes, scratch=scratch, free=FREE)]
 
 
 def parts(p: Convolution, device: Device, units: int, across: tuple[int, int], per_core: int) -> tuple[int, float]:
