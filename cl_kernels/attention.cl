@@ -75,9 +75,6 @@ INLINE void clear(T* restrict to, const size_t n) {
 
 #define ADD(a, b) ((a) + (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
-#if VW == 1
-#define EPILOGUE_V EPILOGUE
-#endif
 
 #define STORE_ROW(at, from, n) { size_t j_ = 0; \
     for (; j_ + VW <= (n); j_ += VW) { EPILOGUE_V((at) + j_, VLOAD_P((from) + j_)); } \

@@ -34,7 +34,6 @@
 #define X_ALIGN 1               // elements to which x is aligned
 #endif
 #if VW == 1
-#define EPILOGUE_V EPILOGUE
 #define TAKE(p) (*(p))
 #else
 #define TAKE(p) (X_ALIGN % VW ? CAT(vload, VW)(0, (p)) : VLOAD(p))

@@ -56,7 +56,6 @@
 #define X_KIND SAME             // how x is stored (vector.h), in a gather
 #endif
 #if VW == 1
-#define EPILOGUE_V EPILOGUE
 #define TAKE(KIND, p, ALIGN) SCALAR_OF(KIND, p)
 #else
 #define TAKE(KIND, p, ALIGN) (ALIGN % VW ? ANYWHERE_OF(KIND, p) : VLOAD_OF(KIND, p))

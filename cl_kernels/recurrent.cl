@@ -47,10 +47,6 @@
 
 #define COLUMNS (PART == 1 ? UV * GATES : NV)       // vectors of weights of a register tile: COLUMNS * MR + min(COLUMNS, MR) + 1 registers
 
-#if VW == 1
-#define EPILOGUE_V EPILOGUE
-#endif
-
 // sum[r][v] += sum over k < H of a[r][k] b[k][v], rows of a and b being `a_r` and `b_k` apart. Of a step along k the shorter side stays in registers.
 INLINE void multiply(VT sum[MR][COLUMNS], const T* restrict a, const size_t a_r, const T* restrict b, const size_t b_k) {
     for (size_t k = 0; k < H; k++, b += b_k)

@@ -54,10 +54,6 @@
 #define WITH_ROWS (KIND == LAYER_NORM_GRADIENTS || KIND == RMS_NORM_GRADIENTS)
 #define WITH_SLOPE (KIND == CROSS_ENTROPY_SLOPE || KIND == CROSS_ENTROPY_AND_SLOPE)
 
-#if VW == 1
-#define EPILOGUE_V EPILOGUE
-#endif
-
 // --- how operands are stored (see vector.h)
 #ifndef X_KIND
 #define X_KIND SAME

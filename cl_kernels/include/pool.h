@@ -12,9 +12,6 @@
 #ifndef E
 #define E T
 #endif
-#if VW == 1
-#define EPILOGUE_V EPILOGUE
-#endif
 
 // What leaves where: E numbers of a result, N_ where its maximum is.
 #if VARIANT == INDEX

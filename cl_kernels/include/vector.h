@@ -12,6 +12,7 @@
 //   VFMA(a, b, c)    a * b + c
 //   ACROSS_LANES(a, MERGE, v)   a = the lanes of v merged by halves, in registers; MERGE takes vectors and scalars
 //   transpose(t)     of VW vectors, in registers
+//   EPILOGUE_V       of one lane: EPILOGUE (the generator writes it for more)
 //   INLINE, UNROLL, ROLLED   before a helper function; before a `for` whose bounds are constants; before one that is not worth copies
 //
 // CAST_LOADS   NVIDIA turns vloadN into N scalar loads. With it, pointers are cast; the caller must know that they are aligned to VT.
@@ -42,6 +43,9 @@
 #define VSTORE_P(v, p) (*(p) = (v))
 #define VLOAD_L(p) (*(p))
 #define VSTORE_L(v, p) (*(p) = (v))
+#ifndef EPILOGUE_V
+#define EPILOGUE_V EPILOGUE
+#endif
 #else
 #ifndef VT
 #define VT CAT(T, VW)

@@ -1,5 +1,5 @@
-"""CPUs with other vectors than this one's: what the heuristics choose for eight lanes (AVX2) and four (SSE, NEON)
-computes the same.
+"""CPUs with other vectors than this one's: what the heuristics choose for eight lanes (AVX2), four (SSE, NEON),
+two and one (processors without vectors) computes the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clnet.engine.reference import NumpyEngine
 rng = np.random.default_rng(5)
 
 
-@pytest.fixture(params=[8, 4])
+@pytest.fixture(params=[8, 4, 2, 1])
 def narrow(engine: Any, request: pytest.FixtureRequest) -> Any:
     profile = engine.device
     if profile.kind != "cpu" or profile.runtime == "pocl" or profile.vector_width <= request.param:
