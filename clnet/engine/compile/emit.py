@@ -22,9 +22,9 @@ from .node import Node, Pointwise, View
 DECLARED, PASSED = "\ue002", "\ue003"
 PLAIN = (0, 1, -1, 2, 0.5)  # constants worth writing into the source; others are arguments, so that programs are shared
 SIMPLE = re.compile(r"\w+|\(?-?[\d.]+(?:e[-+]?\d+)?[fuUL]*\)?")  # a name or a number
-# ~x, hidden from the compiler behind a number that only the launch knows to be 0: Intel's CPU compiler (2026.0) gives
-# wrong values or illegal instructions where a loop holds both ~x and max(x, y) of 32-bit and wider integers.
-ALL_ONES = "(x ^ (T)(-1 - (int)get_global_offset(0)))"
+# Integers that only the launch knows: where scalar code with AVX-512 holds max(x, y) or min(x, y) and what can be seen
+# to be ~x (x ^ -1, -1 - x, -x - 1), of 32 bits and more, Intel's CPU compiler (2026.0 to 2026.2) gives wrong ~x.
+HIDDEN = (1, -1)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,8 @@ class Params:
         return self.writes.setdefault(node, f"g_out{len(self.writes)}")
 
     def scalar(self, value: ct.Number, dtype: str) -> str:
-        if isinstance(value, Size):
-            return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
-        if value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool):
+        hidden = isinstance(value, Size) or (value in HIDDEN and np_dtype(dtype).kind in "iu")
+        if not hidden and (value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool)):
             return ct.literal(value, dtype)
         return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
 
@@ -291,6 +290,9 @@ class Emitter:
         wanted = ["bool" if op.selects and k == 0 else compute for k in range(len(values))]
         text = called(self.params, op, compute, lanes) if op.origin else expression(op.expression, compute, lanes)
         places = {a: self._place(self.convert(v, w), lanes) for a, v, w in zip(op.args, values, wanted, strict=True)}
+        if op.name == "invert" and compute != "bool":
+            ones = self.params.scalar(int(~np_dtype(compute).type(0)), compute)
+            places["ONES"] = self._place(Value(ones, compute, 1), lanes)
         text = re.sub(rf"\b({'|'.join(places)})\b", lambda m: places[m[0]], text) if places else text
         return self._new(ct.REGISTER[out], lanes, text, out)
 
@@ -337,10 +339,10 @@ def expression(text: str, dtype: str, lanes: int) -> str:
     ctype = ct.vector(ct.REGISTER[dtype], lanes)
     real = ct.REGISTER[dtype] in ("float", "double")
     integer = {"ABS": "(x < 0 ? -x : x)" if not dtype.startswith("u") else "(x)", "POW": f"ipow_{ctype}(x, y)",
-               "INVERT": "(x ^ 1)" if dtype == "bool" else ALL_ONES, "FLOORDIV": f"floordiv_{ctype}(x, y)",
-               "FLOORMOD": f"floormod_{ctype}(x, y)"}
+               "INVERT": "(x ^ 1)" if dtype == "bool" else "(x ^ ONES)",
+               "FLOORDIV": f"floordiv_{ctype}(x, y)", "FLOORMOD": f"floormod_{ctype}(x, y)"}
     floating = {"ABS": None, "POW": "pow(x, y)", "FLOORDIV": f"floordiv_{ctype}(x, y)",
-                "FLOORMOD": f"floormod_{ctype}(x, y)", "INVERT": ""}
+                "FLOORMOD": f"floormod_{ctype}(x, y)"}
     for word, value in (floating if real else integer).items():
         if word == "ABS" and real:
             text = text.replace("ABS(", "fabs(")

@@ -68,6 +68,20 @@ def test_integer_arithmetic_wraps_and_keeps_its_type(engine: Any, dtype: str) ->
                 [x << draw(dtype, 2, 0, 6), x >> draw(dtype, 2, 0, 6)], engine)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
+@pytest.mark.parametrize("shape", [(3,), (3, 37), (5, 16)])
+def test_what_is_an_inverse_stays_one_beside_a_maximum(engine: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    """One kernel each: of such a pair Intel's compiler gave wrong values, in elements that fill no vector."""
+    x = np.random.default_rng(0).integers(0, 9, shape).astype(dtype)
+    y = np.random.default_rng(1).integers(0, 9, shape).astype(dtype)
+    ones = ~np.zeros((), dtype)
+    inverses = [lambda x: ~x, lambda x: x ^ int(ones), lambda x: int(ones) - x, lambda x: -x - 1]
+    for inverse in inverses:
+        for most, np_most in ((F.maximum, np.maximum), (F.minimum, np.minimum)):
+            a, b = tensor(x), tensor(y)
+            assert_same([inverse(a), most(a, b), ~most(b, a)], [~x, np_most(x, y), ~np_most(x, y)], engine)
+
+
 @pytest.mark.parametrize("dtype", EVERY)
 def test_comparisons(engine: Any, dtype: str) -> None:
     x, y = draw(dtype), draw(dtype, 1)
