@@ -69,7 +69,7 @@ class Params:
 
     def scalar(self, value: ct.Number, dtype: str) -> str:
         hidden = isinstance(value, Size) or (value in HIDDEN and np_dtype(dtype).kind in "iu")
-        if not hidden and (value in PLAIN or (isinstance(value, int) and -16 <= value <= 16) or isinstance(value, bool)):
+        if not hidden and (value in PLAIN or (isinstance(value, int) and -16 <= value <= 16)):
             return ct.literal(value, dtype)
         return self.scalars.setdefault((value, dtype), f"g_const{len(self.scalars)}")
 
