@@ -54,6 +54,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.cheap
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(narrow: Any, name: str) -> None:
     f, shapes = CASES[name]

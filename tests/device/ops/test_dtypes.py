@@ -68,6 +68,7 @@ def test_integer_arithmetic_wraps_and_keeps_its_type(engine: Any, dtype: str) ->
                 [x << draw(dtype, 2, 0, 6), x >> draw(dtype, 2, 0, 6)], engine)
 
 
+@pytest.mark.cheap
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
 @pytest.mark.parametrize("shape", [(3,), (3, 37), (5, 16)])
 def test_what_is_an_inverse_stays_one_beside_a_maximum(engine: Any, dtype: str, shape: tuple[int, ...]) -> None:
