@@ -9,11 +9,11 @@ from ..core.arguments import Axes
 from ..core.formula import composite
 from ..core.function import function
 from ..core.op import Case, Cotangents
-from ..core.spec import FLOATS, NARROW
+from ..core.spec import FLOATS
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import DTypeError
 from .pointwise import cast, equal, log, not_equal, sqrt, where
-from .reduce import sum, var
+from .reduce import sum, var, widened
 from .view import reshape
 
 FAMILY = "reduce"
@@ -42,7 +42,7 @@ def _euclidean_norm(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     Three sums: of x², and of (x · up)² and (x · down)², by powers of two, for lines whose squares nearly vanish or
     overflow. Paper: Blue 1978, "A Portable Fortran Program to Find the Euclidean Norm of a Vector".
     """
-    wide = x.astype("float32") if x.dtype in NARROW else x
+    wide = widened(x)
     up, down, least, most = SCALES["float64" if x.dtype == "float64" else "float32"]
     small, plain, large = (sum(t * t, axes, keepdims=True) for t in (wide * up, wide, wide * down))
     y = where(plain < least, sqrt(small) / up, where(plain < most, sqrt(plain), sqrt(large) / down))

@@ -19,6 +19,7 @@ from ..core.autodiff import gradients
 from ..core.formula import composite
 from ..core.op import OPS, Case, Cotangents, Fold, Op, reduction
 from ..core.size import real
+from ..core.spec import NARROW
 from ..core.tensor import Tensor, TensorLike, as_tensor
 from ..errors import ShapeError
 from .pointwise import equal, exp, isfinite, log, ones, where
@@ -164,6 +165,16 @@ def peak(x: TensorLike, axes: Axes) -> Tensor:
     return _folded(_max, x, arguments.axes("max", axes, x.ndim), True)
 
 
+def widened(x: Tensor) -> Tensor:
+    """x, of 16 bits as float32: the sum within a mean may be greater than 16 bits hold."""
+    return x.astype("float32") if x.dtype in NARROW else x
+
+
+def _like(y: Tensor, x: Tensor) -> Tensor:
+    """y, which was computed of `widened(x)`, in the 16 bits of x."""
+    return y.astype(x.dtype) if x.dtype in NARROW else y
+
+
 def sum(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Σ x over `axes` (None: all). Bool and small integers sum in 64 bits."""
     return _call(_sum, x, axes, keepdims)
@@ -202,7 +213,7 @@ def mean(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = Σ x / n over `axes`."""
     x = as_tensor(x)
     dims = arguments.axes("mean", axes, x.ndim)
-    return sum(x, dims, keepdims) / real(math.prod(x.shape[a] for a in dims))
+    return _like(sum(widened(x), dims, keepdims) / real(math.prod(x.shape[a] for a in dims)), x)
 
 
 def var(x: TensorLike, axes: Axes = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
@@ -212,17 +223,18 @@ def var(x: TensorLike, axes: Axes = None, keepdims: bool = False, ddof: int = 0)
     x, ddof = as_tensor(x), arguments.integer("var", "ddof", ddof, 0)
     dims = arguments.axes("var", axes, x.ndim)
     n = math.prod(x.shape[a] for a in dims)
-    d = x - mean(x, dims, keepdims=True)
-    return sum(d * d, dims, keepdims) / real(n - ddof if n > ddof else 0)
+    wide = widened(x)
+    d = wide - mean(wide, dims, keepdims=True)
+    return _like(sum(d * d, dims, keepdims) / real(n - ddof if n > ddof else 0), x)
 
 
 def logsumexp(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """y = ln Σ eˣ over `axes`, shifted by the maximum so that it does not overflow; −∞ for a line of −∞."""
     x = as_tensor(x)
-    dims = arguments.axes("logsumexp", axes, x.ndim)
-    top = peak(x, dims)
+    dims, wide = arguments.axes("logsumexp", axes, x.ndim), widened(x)
+    top = peak(wide, dims)
     shift = detach(where(isfinite(top), top, 0.0))
-    y = log(sum(exp(x - shift), dims, keepdims=True)) + shift
+    y = _like(log(sum(exp(wide - shift), dims, keepdims=True)) + shift, x)
     return y if keepdims else reshape(y, tuple(n for a, n in enumerate(x.shape) if a not in dims))
 
 

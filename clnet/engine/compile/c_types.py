@@ -135,7 +135,7 @@ def helpers(text: str, device: Device) -> str:
     out += [_store_half(int(lanes), not device.known.half_vectors)
             for _, lanes in mentions(text, ["store_half"], r"(\d+)\(")]
     for name, lanes in mentions(text, ("to_bfloat16", "round_bfloat16", "round_float16"), r"(\d+)\b"):
-        if f"to_bfloat16_{lanes}" not in "".join(out) and "bfloat16" in name:
+        if "bfloat16" in name and f"to_bfloat16_{lanes}(" not in "".join(out):
             out.append(_to_bfloat16(int(lanes), device.ampere))
         if name == "round_bfloat16":
             f, u = vector("float", int(lanes)), vector("uint", int(lanes))

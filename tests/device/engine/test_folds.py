@@ -54,6 +54,22 @@ def test_sums_of_millions_are_those_of_float64_rounded(shape: Any, axes: Any, en
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, again, strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("width", [8, 16, 40, 1024, 70000])
+def test_rows_of_16_bits(width: int, dtype: str, engine: Any) -> None:
+    """Rows of whole vectors, whose results alone are scalars; 70000 ones are more than float16 holds, their mean is 1,
+    and so it is of 65536, which CPUs fold in two stages.
+    """
+    x, columns = tensor(np.ones((3, width))).astype(dtype), tensor(np.ones((65536, 3))).astype(dtype)
+    total, top, *means, spread, power = [a.astype(np.float64) for a in engine.values([
+        F.sum(x * 2, 1), F.max(x, 1), F.mean(x, 1), F.mean(x), F.mean(columns, 0), F.std(columns, 0),
+        F.logsumexp(x, 1)])]
+    unit = 2.0**-11 if dtype == "float16" else 2.0**-8
+    assert all(np.array_equal(a, np.ones_like(a)) for a in (top, *means)) and not spread.any()
+    assert np.isinf(total).all() if dtype == "float16" and width > 32767 else off(total, 2.0 * width) <= unit
+    assert off(power, 1 + np.log(width)) <= unit
+
+
 @pytest.mark.slow
 def test_a_billion_ones_are_a_billion(engine: Any) -> None:
     """Beyond 2^24 float32 does not count one by one."""
