@@ -318,6 +318,11 @@ class Fold(NamedTuple):
     finish: str = "a0"
     types: tuple[str, ...] = ("T",)
 
+    @property
+    def adds(self) -> bool:
+        """Whether it is a sum."""
+        return self.merge == ("a0 + b0",)
+
 
 def reduction(
     name: str, fold: Fold, ref: Reference, vjp: Vjp | None, *, out: str = "", accepts: str = "any",

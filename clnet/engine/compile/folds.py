@@ -76,7 +76,7 @@ def rounds(core: Node) -> bool:
     """Whether a long fold loses digits unless it is folded in blocks: sums of floats.
     (What products lose does not depend on their order.)
     """
-    return _fold(core).merge == ("a0 + b0",) and is_float(core.spec.dtype)
+    return _fold(core).adds and is_float(core.spec.dtype)
 
 
 def is_cut(fusion: Folds, steps: int, block: int) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.op import OPS, Concatenation, Kernel, Op, Pointwise, Reduction, View
 from ...core.precision import autocast, precision
-from ...core.size import number, typical, varies
 from ...core.spec import NARROW, Spec, is_float
 from ...core.tensor import Tensor, constant, in_order, record
 from ...kernels.variant import Choice
@@ -19,11 +18,10 @@ from .frozen import frozen, signed
 from .node import COPY, Graph, Leaf, Node, Stages, computed
 from .reads import operands
 from .signature import lasting
+from .split import in_stages
 
 if TYPE_CHECKING:
     from ..device.devices import Device
-
-SPLIT_FROM = 1 << 15  # elements per result from which a reduction with few results is done in two stages
 
 
 class _Builder:
@@ -181,7 +179,7 @@ class _Builder:
         if isinstance(t.op, Concatenation):
             return None if self.placed(t) else _concat(t)
         if isinstance(t.op, Reduction):
-            return _split(t, self.device)
+            return in_stages(t, self.device)
         return None
 
 
@@ -229,32 +227,6 @@ def _concat(t: Tensor) -> Tensor | None:
             part = OPS["pad"](x, low=tuple(low), high=tuple(high), inner=(0,) * t.ndim, value=zero)
         total = part if total is None else (OPS["bit_or"] if t.dtype == "bool" else OPS["add"])(total, part)
     return total
-
-
-def _split(t: Tensor, device: Device) -> Tensor | None:
-    """A long reduction to few results: partial results first, so that every core has a share.
-    GPUs cut theirs where their kernels are written.
-    """
-    (x,), axes = t.inputs, t.attrs["axes"]
-    assert isinstance(t.op, Reduction)
-    per, workers = typical(x.size) // max(typical(t.size), 1), device.compute_units
-    if device.is_gpu:
-        return None
-    if len(t.op.fold.init) > 1 or per < SPLIT_FROM or typical(t.size) >= workers:
-        return None
-    axis = max(axes, key=lambda a: number(x.shape[a]))
-    if varies(x.shape[axis]):
-        return None  # whether a number of parts divides it would be another plan for nearly every size
-    wanted = [s for s in range(workers, 16 * workers) if x.shape[axis] % s == 0 and x.shape[axis] > s]
-    if not wanted:
-        return None
-    s = wanted[0]
-    shape = (*x.shape[:axis], s, x.shape[axis] // s, *x.shape[axis + 1 :])
-    inner = tuple(a + (a >= axis) for a in axes)
-    partial = record(t.op, (x.reshape(shape),), {"axes": inner})
-    rest = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-    kept = (*rest[:axis], s, *rest[axis + 1 :])
-    return record(t.op, (partial.reshape(kept),), {"axes": (axis,)}).astype(t.dtype)
 
 
 def build(roots: Sequence[Tensor], known: Callable[[Tensor], bool], device: Device,

@@ -54,6 +54,26 @@ def test_sums_of_millions_are_those_of_float64_rounded(shape: Any, axes: Any, en
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, again, strict=True))
 
 
+# Results that lie behind the outermost axis: of channels, of columns, of what has two axes before them.
+BEHIND = [((64, 5, 23, 31), (0, 2, 3)), ((4096, 40), 0), ((66, 50, 41), (0, 1)), ((48, 3, 1000), (0, 2))]
+
+
+@pytest.mark.parametrize(("shape", "axes"), BEHIND)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8"])
+def test_results_behind_the_outermost_axis(shape: Any, axes: Any, dtype: str, engine: Any) -> None:
+    """CPUs fold them in two stages, which lose no digits and take all dtypes."""
+    if dtype == "float64" and not engine.device.fp64:
+        pytest.skip("no float64")
+    x = tensor(rng.integers(1, 100, shape) if dtype == "int8" else rng.random(shape)).astype(dtype)
+    exact = x.numpy().astype(np.float64)
+    total, mean, top, low, some = engine.values([F.sum(x, axes), F.mean(x.astype("float32"), axes), F.max(x, axes),
+                                                 F.min(x, axes), F.any(x > 0, axes)])
+    unit = {"float64": 1e-14, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 0}.get(dtype, WHOLE)
+    assert off(total.astype(np.float64), exact.sum(axes)) <= unit
+    assert off(mean, exact.mean(axes)) <= WHOLE + HALF
+    assert np.array_equal(top, exact.max(axes)) and np.array_equal(low, exact.min(axes)) and some.all()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("width", [8, 16, 40, 1024, 70000])
 def test_rows_of_16_bits(width: int, dtype: str, engine: Any) -> None:
@@ -68,6 +88,17 @@ def test_rows_of_16_bits(width: int, dtype: str, engine: Any) -> None:
     assert all(np.array_equal(a, np.ones_like(a)) for a in (top, *means)) and not spread.any()
     assert np.isinf(total).all() if dtype == "float16" and width > 32767 else off(total, 2.0 * width) <= unit
     assert off(power, 1 + np.log(width)) <= unit
+
+
+@pytest.mark.parametrize("sizes", [(40, 33, 63, 50), (20, 25, 31, 18), (5, 6, 7)])
+def test_results_behind_the_outermost_axis_in_every_number(sizes: Any, serves_all: Any) -> None:
+    """One plan for batches of every size of a class, with gradients; small ones are folded in one stage."""
+    def fn(x: Any, g: Any) -> Any:
+        return F.sum(x * x, (0, 2, 3)), *gradients(F.sum(x * g, (0, 2)), [x, g], np.ones((7, 33), np.float32))
+
+    g = rng.standard_normal((7, 1, 33)).astype(np.float32)
+    serves_all(fn, [(rng.standard_normal((n, 7, 40, 33)).astype(np.float32), g) for n in sizes], alone=2e-6,
+               digits=4e-6)
 
 
 @pytest.mark.slow
