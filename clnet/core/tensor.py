@@ -21,7 +21,7 @@ from .precision import stored_dtype
 from .recording import local
 from .running import flush
 from .size import Size
-from .spec import RANGES, Spec, dtype_name, np_dtype, promote
+from .spec import NARROW, RANGES, Spec, dtype_name, np_dtype, promote
 from .values import shown
 from .weak import BELOW, beyond, decided, holding, weak
 
@@ -124,6 +124,11 @@ def as_tensor(x: TensorLike, like: str | None = None, who: str = "constant") -> 
         dtype = weak(x, like)
         return constant(x if type(x) is float else number(who, x, dtype), dtype)
     return tensor(x)
+
+
+def widened(x: Tensor) -> Tensor:
+    """x, of 16 bits as float32: a sum, within a mean say, may be greater than 16 bits hold."""
+    return x.astype("float32") if x.dtype in NARROW else x
 
 
 def constant(value: Any, dtype: str = "float32", shape: tuple[int, ...] = ()) -> Tensor:

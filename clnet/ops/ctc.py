@@ -14,7 +14,7 @@ from ..core.arguments import Ints
 from ..core.arrays import Array
 from ..core.op import Case, Cotangents, kernel
 from ..core.spec import Spec, accept
-from ..core.tensor import Tensor, TensorLike, as_tensor
+from ..core.tensor import Tensor, TensorLike, as_tensor, widened
 from ..errors import ConfigError, DataError, ShapeError
 from ..kernels.choosers import CTC, CTC_SLOPE
 from .pointwise import cast
@@ -143,7 +143,7 @@ def ctc(log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, t
     width = y.shape[1] if y.ndim == 2 else y.size if tl.value is None or not tl.size else int(tl.value.max())
     _infer(x.spec, y.spec, il.spec, tl.spec, blank=blank, width=width)
     _check(x, y, il, tl, blank, width)
-    wide = x.astype("float32") if x.dtype in ("float16", "bfloat16") else x
+    wide = widened(x)
     value: Tensor = _ctc(wide, y, il, tl, blank=blank, width=width)
     return value.astype(x.dtype)
 

@@ -10,10 +10,10 @@ from ..core.formula import composite
 from ..core.function import function
 from ..core.op import Case, Cotangents
 from ..core.spec import FLOATS
-from ..core.tensor import Tensor, TensorLike, as_tensor
+from ..core.tensor import Tensor, TensorLike, as_tensor, widened
 from ..errors import DTypeError
 from .pointwise import cast, equal, log, not_equal, sqrt, where
-from .reduce import sum, var, widened
+from .reduce import sum, var
 from .view import reshape
 
 FAMILY = "reduce"

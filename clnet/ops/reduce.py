@@ -20,7 +20,7 @@ from ..core.formula import composite
 from ..core.op import OPS, Case, Cotangents, Fold, Op, reduction
 from ..core.size import real
 from ..core.spec import NARROW
-from ..core.tensor import Tensor, TensorLike, as_tensor
+from ..core.tensor import Tensor, TensorLike, as_tensor, widened
 from ..errors import ShapeError
 from .pointwise import equal, exp, isfinite, log, ones, where
 from .view import expand, flip, pad, permute, reshape
@@ -163,11 +163,6 @@ def peak(x: TensorLike, axes: Axes) -> Tensor:
     """y = max x over `axes`, which are kept; −∞ of no elements: what exponentials are shifted by."""
     x = as_tensor(x)
     return _folded(_max, x, arguments.axes("max", axes, x.ndim), True)
-
-
-def widened(x: Tensor) -> Tensor:
-    """x, of 16 bits as float32: the sum within a mean may be greater than 16 bits hold."""
-    return x.astype("float32") if x.dtype in NARROW else x
 
 
 def _like(y: Tensor, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.op import OPS, Concatenation, Kernel, Op, Pointwise, Reduction, View
 from ...core.precision import autocast, precision
 from ...core.spec import NARROW, Spec, is_float
-from ...core.tensor import Tensor, constant, in_order, record
+from ...core.tensor import Tensor, constant, in_order, record, widened
 from ...kernels.variant import Choice
 from .frozen import frozen, signed
 from .node import COPY, Graph, Leaf, Node, Stages, computed
@@ -174,7 +174,7 @@ class _Builder:
         if (isinstance(t.op, Pointwise) and t.op.name != "cast" and t.dtype == "float32"
                 and any(i.dtype in NARROW for i in t.inputs)):
             # Written out, so that it is the same value as where somebody wrote the casts himself.
-            inputs = tuple(i.astype("float32") if i.dtype in NARROW else i for i in t.inputs)
+            inputs = tuple(map(widened, t.inputs))
             return Tensor(t.op, inputs, t.attrs, t.spec)
         if isinstance(t.op, Concatenation):
             return None if self.placed(t) else _concat(t)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...core.op import Reduction
 from ...core.size import number, typical, varies
-from ...core.spec import NARROW, is_float
-from ...core.tensor import Tensor, record
+from ...core.spec import is_float
+from ...core.tensor import Tensor, record, widened
 
 if TYPE_CHECKING:
     from ..device.devices import Device
@@ -64,7 +64,7 @@ def _by_parts(t: Tensor, device: Device) -> Tensor | None:
 def _first(t: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Partial results, which 16 bits would round."""
     assert isinstance(t.op, Reduction)
-    return record(t.op, (x.astype("float32") if x.dtype in NARROW else x,), {"axes": axes})
+    return record(t.op, (widened(x),), {"axes": axes})
 
 
 def _second(t: Tensor, partial: Tensor, axis: int, device: Device) -> Tensor:
