@@ -18,6 +18,7 @@ from ..core.arrays import Array
 from ..core.autodiff import gradients
 from ..core.formula import composite
 from ..core.op import OPS, Case, Cotangents, Fold, Op, reduction
+from ..core.precision import stored_dtype
 from ..core.size import real
 from ..core.spec import NARROW
 from ..core.tensor import Tensor, TensorLike, as_tensor, widened
@@ -166,8 +167,8 @@ def peak(x: TensorLike, axes: Axes) -> Tensor:
 
 
 def _like(y: Tensor, x: Tensor) -> Tensor:
-    """y, which was computed of `widened(x)`, in the 16 bits of x."""
-    return y.astype(x.dtype) if x.dtype in NARROW else y
+    """y, which was computed of `widened(x)`, in the 16 bits of x; under `autocast` sums stay wide."""
+    return y.astype(x.dtype) if x.dtype in NARROW and not stored_dtype() else y
 
 
 def sum(x: TensorLike, axes: Axes = None, keepdims: bool = False) -> Tensor:

@@ -50,7 +50,9 @@ def test_rules_by_class_of_op(precision: str) -> None:
         assert {F.relu(h).dtype, (h + h).dtype, (h * 2.0).dtype, F.sigmoid(h).dtype, F.max(h, 1).dtype,
                 F.gelu(h).dtype} == {narrow}
         assert {F.sum(h, 1).dtype, F.mean(h).dtype, F.softmax(h).dtype, F.exp(h).dtype, F.log(h).dtype,
-                (h - F.mean(h)).dtype} == {"float32"}
+                (h - F.mean(h)).dtype, F.var(h, 1).dtype, F.std(h, 1).dtype, F.logsumexp(h, 1).dtype} == {"float32"}
+        with autocast(None):
+            assert {F.mean(h).dtype, F.var(h, 1).dtype, F.std(h, 1).dtype, F.logsumexp(h, 1).dtype} == {narrow}
         gamma, beta = Parameter(np.ones(3, np.float32)), Parameter(np.zeros(3, np.float32))
         assert F.layer_norm(h, gamma, beta).dtype == narrow
         assert F.layer_norm(F.softmax(h), gamma, beta).dtype == "float32"
