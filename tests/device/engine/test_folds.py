@@ -74,6 +74,7 @@ def test_results_behind_the_outermost_axis(shape: Any, axes: Any, dtype: str, en
     assert np.array_equal(top, exact.max(axes)) and np.array_equal(low, exact.min(axes)) and some.all()
 
 
+@pytest.mark.cheap
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("width", [8, 16, 40, 1024, 70000])
 def test_rows_of_16_bits(width: int, dtype: str, engine: Any) -> None:

@@ -58,3 +58,16 @@ def test_folds_of_gpus_and_of_places_have_one_stage() -> None:
     x = placeholder((32, 16, 32, 32))
     assert in_stages(F.sum(x, (0, 2, 3), keepdims=True), device("h200")) is None
     assert in_stages(F.argmax(x, (0, 2, 3), keepdims=True), device("avx512")) is None
+
+
+@pytest.mark.parametrize(("dtype", "fp64", "between"), [
+    ("float32", True, "float64"), ("float32", False, "float32"), ("float16", True, "float64"),
+    ("bfloat16", False, "float32"), ("int32", True, "int64")])
+def test_partial_sums_meet_in_what_keeps_their_digits(dtype: str, fp64: bool, between: str) -> None:
+    """float64 where the device has it; 16 bits are nowhere between."""
+    fold: Any = F.sum(placeholder((32, 16, 32, 32), dtype), (0, 2, 3), keepdims=True)
+    found: Any = in_stages(fold, dataclasses.replace(device("avx512"), fp64=fp64))
+    assert found.dtype == fold.dtype
+    while found.op.name != "sum":
+        found = found.inputs[0]
+    assert found.inputs[0].dtype == between
